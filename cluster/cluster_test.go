@@ -53,7 +53,9 @@ func get(ctx context.Context, p *clustertest.Peer, id string) error {
 
 // calm configures peers to tolerate a busy machine for some seconds, so that only the test causes
 // elections.
-func calm(_ int, c *cluster.Config) { c.RaftMultiplier = 6 }
+func calm(_ int, c *cluster.Config) { c.RaftMultiplier = calmMultiplier }
+
+const calmMultiplier = 6
 
 func TestClusterForms(t *testing.T) {
 	t.Parallel()

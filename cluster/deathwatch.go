@@ -29,7 +29,7 @@ const (
 	rankPause   = 40 * time.Millisecond // between the followers' turns: longer than a vote and its two syncs under load
 	tlsPause    = 25 * time.Millisecond // added with TLS, because the first follower's vote request needs a handshake
 	recall      = 75 * time.Millisecond // between elections of the first follower; others wait longer, by their turns
-	recalls     = 20                    // after these, the timeouts have expired
+	recalls     = 20                    // after these, the timeouts have expired, or the watch begins again
 	watchPause  = 250 * time.Millisecond
 	dialTimeout = time.Second
 	// silence is how long nothing may arrive from a leader whose connections have not
@@ -77,6 +77,7 @@ func (w *deathWatcher) run(ctx context.Context) error {
 func (w *deathWatcher) watchPeer(ctx context.Context, id string, lost *lostConn) {
 	conn, err := w.dialRaft(id)
 	defer w.watching.Store(nil)
+	held := err == nil // the refusal below follows a connection, however late
 	for brief := 0; err == nil; {
 		w.watching.Store(&id)
 		began := time.Now()
@@ -100,11 +101,14 @@ func (w *deathWatcher) watchPeer(ctx context.Context, id string, lost *lostConn)
 	}
 	// A leader that always refuses may be alive behind a firewall, and a pause in its
 	// messages on a busy machine does not prove that it ended. So a lost connection counts
-	// only for the duration of Raft's own timeout.
-	if lost.id != id || time.Since(lost.at) > w.n.cfg.scale(baseHeartbeat) {
+	// for the first refusal after it, which a busy machine may delay, and then only for the
+	// duration of Raft's own timeout. It counts for longer while the leader stays silent.
+	if lost.id != id || !held && time.Since(lost.at) > w.n.cfg.scale(baseHeartbeat) {
 		return
 	}
-	w.callElection(ctx, id)
+	if w.callElection(ctx, id) {
+		lost.at = time.Now()
+	}
 }
 
 func (w *deathWatcher) dialRaft(id string) (net.Conn, error) {
@@ -159,27 +163,28 @@ func (w *deathWatcher) leads(id string) bool {
 }
 
 // callElection stands for election until there is another leader. The first follower may
-// lose if another follower's log is longer.
-func (w *deathWatcher) callElection(ctx context.Context, dead string) {
+// lose if another follower's log is longer. It reports whether the leader was refusing and silent
+// to the end, and there is no other one.
+func (w *deathWatcher) callElection(ctx context.Context, dead string) (ended bool) {
 	others, _ := w.n.voters()
 	if w.n.Votes() != nil {
-		return
+		return false
 	}
 	turn := w.turn(dead, others)
 	if !w.awaitTurn(ctx, turn) {
-		return
+		return false
 	}
 	logged, waitedFor := false, uint64(0)
 	for range recalls {
 		if l, _, ok := w.n.Leader(); ok && l != dead {
-			return
+			return false
 		}
 		if !w.goesSilent(ctx, dead) {
-			return // it is alive; only connections to it are rejected, and Raft does not need those
+			return false // it is alive; only connections to it are rejected, and Raft does not need those
 		}
 		if conn, err := w.dialRaft(dead); err == nil {
 			_ = conn.Close() // it is back
-			return
+			return false
 		}
 		if term := w.votedForAnother(); term > waitedFor {
 			waitedFor = term // an election is in progress, and standing in the next term would end it
@@ -192,9 +197,10 @@ func (w *deathWatcher) callElection(ctx context.Context, dead string) {
 			w.n.gate.CallElection(recall)
 		}
 		if !wait.Sleep(ctx, recall+turn) { // turns differ, so two candidates that split the vote do not collide again
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // turn returns how long this follower waits before it stands. Followers stand one after

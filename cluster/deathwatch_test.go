@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
+// silence is longer than the time after which a calm peer counts as silent.
+const silence = calmMultiplier * 250 * time.Millisecond
+
 // watchEvery is the minimum time between two dials of the death watch after a refusal.
 const watchEvery = 300 * time.Millisecond
 
@@ -21,12 +24,14 @@ const watchEvery = 300 * time.Millisecond
 // the leader's Raft port, while everything else works. The leader must keep its term, even
 // after a gap in its messages, and when the third peer stops, which leaves no majority
 // without the two.
+// Peers tolerate pauses of a busy machine for some seconds.
 func TestRejectedDirection(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
 			var rejected atomic.Pointer[[2]string] // from and to
 			c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: secure, Configure: func(_ int, c *cluster.Config) {
 				id := c.NodeID
+				c.RaftMultiplier = calmMultiplier
 				c.FailDials(func(addr string) error {
 					if r := rejected.Load(); r != nil && r[0] == id && r[1] == addr {
 						return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -71,7 +76,7 @@ func TestRejectedDirection(t *testing.T) {
 				}
 			}
 			steady("three", time.Second)
-			for end := time.Now().Add(2 * watchEvery); time.Now().Before(end); {
+			for end := time.Now().Add(2*watchEvery + silence); time.Now().Before(end); {
 				follower.Node.Mute()
 				time.Sleep(time.Millisecond) // sleep: for as long as the death watch must see no message
 			}

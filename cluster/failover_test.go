@@ -121,11 +121,30 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	}
 }
 
+// TestDeathWatchIsFasterThanTimeouts kills the leader while no follower would call an election by
+// itself. On a busy machine a follower may try to connect again long after it lost the connection.
 func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
+	t.Run("at once", func(t *testing.T) { deathWatch(t, 0) })
+	t.Run("late", func(t *testing.T) { deathWatch(t, calmMultiplier*time.Second) })
+}
+
+// deathWatch kills a leader. Each follower takes some time to connect again.
+func deathWatch(t *testing.T, late time.Duration) {
+	t.Helper()
 	// With these timeouts no follower calls an election by itself during the test, even on
 	// a slow machine.
-	const timeout, within = 10 * time.Minute, 30 * time.Second
-	c := clustertest.Start(t, clustertest.Options{Configure: calm})
+	const timeout, within = 10 * time.Minute, time.Minute
+	var killed atomic.Bool
+	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) {
+		c.RaftMultiplier = calmMultiplier
+		var delay sync.Once
+		c.FailDials(func(string) error {
+			if killed.Load() {
+				delay.Do(func() { time.Sleep(late) }) // sleep: the peer gets no processor for as long
+			}
+			return nil
+		})
+	}})
 	old := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(old)
@@ -153,6 +172,7 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 		t.Fatalf("got leader %s before the kill, want %s", got.ID, old.ID)
 	}
 	start := time.Now()
+	killed.Store(true)
 	c.Kill(old)
 	clustertest.Eventually(t, within, "a write after the kill", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -316,7 +316,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) {
 		c.FastKeys()
-		c.RaftMultiplier = 6 // only the rotation may cause an election, not a busy machine
+		c.RaftMultiplier = 20 // only the rotation may cause an election, not a busy machine
 	}})
 	leader := c.Leader()
 	settled(t, c, 3)
