@@ -123,6 +123,7 @@ func importRules() []importRule {
 			"internal/...",
 		}, tests: []string{"fsm/fsmtest", "cluster/freeport"}, never: slices.Concat(tests,
 			[]string{module + "/internal/bench/..."}), link: []string{module + "/internal/bench/..."}},
+		{part: "test/work/countwork", may: []string{"fsm/fsmtest"}},
 		{part: "test/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...",
 			"server/...",

@@ -61,6 +61,9 @@ func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Re
 	if err := cm.n.terms.notReady(); err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
 	}
+	if refused := cm.n.fsm.CheckLimits(cmd); refused != nil {
+		return fsm.Result{Err: refused}, nil
+	}
 	cm.complete(cmd)
 	data, err := proto.Marshal(cmd)
 	if err != nil {

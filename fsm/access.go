@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
-	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -21,6 +20,3 @@ func TokenGood(tok *holdfastv1.Token, now time.Time) *Error { return access.Toke
 // ValidateWebhook returns the violations of a requested webhook. The server checks its
 // filter.
 func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation { return access.ValidateWebhook(w) }
-
-// MaxDenials is the maximum number of events in one RecordDenials.
-const MaxDenials = trail.MaxDenials

@@ -45,9 +45,6 @@ func putPeer(t *core.Tx, c *internalv1.PutPeer) *Error {
 			"peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
 			c.GetPeer().GetId(), have, l)
 	}
-	if n := len(c.GetPeer().GetSerials()); n > maxSerials {
-		return invalid("peer.serials", "has %d entries, at most %d are allowed", n, maxSerials)
-	}
 	t.Peers.Put(c.GetPeer())
 	return nil
 }
@@ -58,8 +55,6 @@ func removePeer(t *core.Tx, c *internalv1.RemovePeer) *Error {
 	case d == nil:
 	case d.GetId() != c.GetId():
 		return invalid("denial.id", "is %q, not that of the removed peer, %q", d.GetId(), c.GetId())
-	case len(d.GetSerials()) > maxSerials:
-		return invalid("denial.serials", "has %d entries, at most %d are allowed", len(d.GetSerials()), maxSerials)
 	default:
 		d = proto.CloneOf(d)
 		d.Denied, d.At = true, t.Now
@@ -79,7 +74,6 @@ func admitPeer(t *core.Tx, c *internalv1.AdmitPeer) *Error {
 
 const (
 	maxPeerID     = 128
-	maxSerials    = 64  // certificates of a peer
 	maxAdmissions = 256 // decisions about peers; the oldest one makes room
 )
 
@@ -128,14 +122,8 @@ func resetClock(t *core.Tx, c *internalv1.ResetClock) *Error {
 	return nil
 }
 
-// maxReadings is the largest number of clocks in one comparison.
-const maxReadings = 64
-
 // compareClocks sets the record's clock by the clocks of a majority of the voters.
 func compareClocks(t *core.Tx, c *internalv1.CompareClocks) *Error {
-	if n := len(c.GetReadings()); n > maxReadings {
-		return invalid("readings", "has %d clocks, at most %d are allowed", n, maxReadings)
-	}
 	if !t.Compare(c) {
 		return refuse(FailedPrecondition, ReasonClocksDiffer,
 			"the clocks of no majority of the voters agree (%d in all): correct the clocks of the peers", c.GetVoters())

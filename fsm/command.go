@@ -6,6 +6,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/replay"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -91,6 +93,23 @@ func (s *commandSet) of(c *internalv1.Command) (command, bool) {
 	return found, ok
 }
 
+// CheckLimits refuses a command with too many elements in a repeated field, as Apply would. A
+// command that is refused before it is in the log costs other peers nothing.
+func (f *FSM) CheckLimits(c *internalv1.Command) *Error { return f.commands.withinLimits(c) }
+
+func (s *commandSet) withinLimits(c *internalv1.Command) *Error {
+	m := c.ProtoReflect()
+	field := m.WhichOneof(s.op)
+	if field == nil {
+		return nil
+	}
+	bad := limits.Violations("", m.Get(field).Message().Interface())
+	if o := c.GetOrigin(); o != nil {
+		bad = append(bad, limits.Violations("origin.", o)...)
+	}
+	return refusal.Invalid(bad)
+}
+
 // LevelOf returns the feature level that introduced a command, or 0 if it is unknown. A command
 // that uses a field of a later level needs that level.
 func (f *FSM) LevelOf(c *internalv1.Command) uint32 {
@@ -102,6 +121,9 @@ func (f *FSM) LevelOf(c *internalv1.Command) uint32 {
 // rights are checked first, and the result is recorded in an audit event. The second delivery of a
 // command has the outcome of the first, and no audit event, because it is the same call.
 func (f *FSM) perform(t *core.Tx) (proto.Message, *Error) {
+	if err := f.commands.withinLimits(t.Command); err != nil {
+		return nil, err // no rule may read it
+	}
 	c, ok := f.commands.of(t.Command)
 	if !ok {
 		panic("command was understood but is not declared") // a test looks up every operation

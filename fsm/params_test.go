@@ -166,7 +166,7 @@ func TestDeclaredParams(t *testing.T) {
 		{"a default that does not fit", &holdfastv1.Param{Name: "n", Type: holdfastv1.Param_BOOL, Default: "yes"}, script,
 			`plan.params[0].default: "yes" is not true or false`},
 		{"no choices", &holdfastv1.Param{Name: "n", Type: holdfastv1.Param_ENUM}, script,
-			`plan.params[0].choices: are 0: an ENUM has 1 to 100`},
+			`plan.params[0].choices: are none: an ENUM has 1 to 100`},
 		{"choices of text", &holdfastv1.Param{Name: "n", Choices: []string{"a"}}, script,
 			`plan.params[0].choices: are for type ENUM, not TEXT`},
 		{"a choice that its step refuses", &holdfastv1.Param{Name: "image", Type: holdfastv1.Param_ENUM,

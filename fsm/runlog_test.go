@@ -294,11 +294,13 @@ func TestCompactManySmallChunks(t *testing.T) {
 	p, run, _ := logging(t)
 	const size = 64 << 10 // about 7 MiB encoded; the executor compresses up to four times that together
 	dots := slices.Repeat([]string{"."}, size)
-	a := logAppend(run, 0, dots...)
-	for _, c := range a.GetChunks() {
-		c.Ts, c.Step = p.View().Meta().GetNow(), strings.Repeat("s", 64)
+	for part := range slices.Chunk(dots, fsm.MaxChunks) {
+		a := logAppend(run, fsm.OwnLogBytes(getRun(t, p, run)), part...)
+		for _, c := range a.GetChunks() {
+			c.Ts, c.Step = p.View().Meta().GetNow(), strings.Repeat("s", 64)
+		}
+		do(t, p, appendOp(a))
 	}
-	do(t, p, appendOp(a))
 	end(t, p, run, succeeded)
 	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: fsmtest.Compress(p.View(), run, 0, size)})
 	if got := fsmtest.LogText(p.View(), run); got != strings.Join(dots, "") {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
@@ -9,7 +10,7 @@ import (
 )
 
 // MaxWaveMachines is the maximum number of machines of a wave.
-const MaxWaveMachines = waves.MaxMachines
+const MaxWaveMachines = limits.WaveMachines
 
 // ReasonWaveFull and ReasonWaveStopped are the reasons for refusing to start a run of a wave now,
 // or ever.

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	maxPerCommand = 4096
 	// maxCommand bounds the leases of one command, in bytes. A log entry may have 512
 	// KiB; a larger one is always rejected.
 	maxCommand = 480 << 10
@@ -107,6 +106,7 @@ type batch struct {
 	cmd   *internalv1.CheckpointLeases
 	items []item
 	bytes int  // of the leases in cmd
+	pools int  // leases of pools in cmd
 	full  bool // an entry did not fit
 	after int  // number of the leader's pauses before the proposal
 }
@@ -124,9 +124,14 @@ func (b *batch) add(e *entry, now time.Duration) bool {
 		l.Renewal = &internalv1.Renewal{Lease: rn.GetLease()}
 		size = proto.Size(l) + leaseOverhead
 	}
-	if n := len(b.items); n == maxPerCommand || n > 0 && b.bytes+size > maxCommand {
+	pool := e.kind == internalv1.LeaseRef_POOL
+	if n := len(b.items); n == fsm.MaxHeartbeats || n > 0 && b.bytes+size > maxCommand ||
+		pool && b.pools == fsm.MaxPoolReports {
 		b.full = true
 		return false
+	}
+	if pool {
+		b.pools++
 	}
 	b.bytes += size
 	b.cmd.Leases = append(b.cmd.Leases, l)

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -47,8 +48,8 @@ func (ts *termState) sweep(ctx context.Context) error {
 func (ts *termState) expire(ctx context.Context) (more bool, err error) {
 	ts.mu.Lock()
 	now := ts.clock.now()
-	over := ts.order.overdue(now, maxPerCommand)
-	more = len(over) == maxPerCommand
+	over := ts.order.overdue(now, fsm.MaxExpiries)
+	more = len(over) == fsm.MaxExpiries
 	cmd := &internalv1.ExpireLeases{ClockMs: now.Milliseconds()}
 	size := 0
 	for i, e := range over {

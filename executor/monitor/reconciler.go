@@ -58,7 +58,7 @@ func New(cfg Config, p task.Proposer, s task.State, set *providers.Set) *Monitor
 }
 
 const (
-	maxPerCommand = 2000                   // machines in one command
+	maxOfMachine  = 64                     // conditions of one machine, at most
 	maxConditions = 256 << 10              // bytes of conditions in one command: half of the limit of a log entry
 	linger        = 200 * time.Millisecond // how long a change waits for others, to be committed together
 	lingerBusy    = time.Second            // minimum interval between commits, for a fleet that starts up
@@ -142,7 +142,7 @@ func (mon *term) ended(view *fsm.View, cursor uint64) uint64 {
 // every peer a disk write.
 func (mon *term) commit(ctx context.Context) error {
 	var batch []*internalv1.MachineConditions
-	var size int
+	var size, conditions int
 	var last time.Time
 	flush := time.NewTimer(time.Hour)
 	defer flush.Stop()
@@ -151,11 +151,11 @@ func (mon *term) commit(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case changed := <-mon.changes:
-			size += proto.Size(changed)
+			size, conditions = size+proto.Size(changed), conditions+len(changed.GetConditions())
 			if batch = append(batch, changed); len(batch) == 1 {
 				flush.Reset(max(linger, time.Until(last.Add(lingerBusy))))
 			}
-			if len(batch) < maxPerCommand && size < maxConditions {
+			if len(batch) < fsm.MaxObserved && size < maxConditions && conditions+maxOfMachine <= fsm.MaxObservations {
 				continue
 			}
 		case <-flush.C:
@@ -169,7 +169,7 @@ func (mon *term) commit(ctx context.Context) error {
 				ObserveConditions: &internalv1.ObserveConditions{Machines: batch},
 			},
 		}
-		batch, size, last = nil, 0, time.Now()
+		batch, size, conditions, last = nil, 0, 0, time.Now()
 		_, err := mon.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
 		if err != nil && !errors.As(err, &out) { // after other errors, the next poll reports the change again

@@ -23,8 +23,7 @@ const (
 	gcPause = 20 * time.Second
 	// deadTokenFor is how long a revoked or expired token stays in the state, for audits.
 	deadTokenFor = 30 * 24 * time.Hour
-	maxDropped   = 1000 // tokens per command
-	maxMissing   = 100  // services per pass, one per command
+	maxMissing   = 100 // services per pass, one per command
 )
 
 // GC is the leader task that removes old records: deregistered pools, tokens that
@@ -63,13 +62,14 @@ func (g *GC) due(now time.Time) []*internalv1.Command {
 	view := g.state.View()
 	var cmds []*internalv1.Command
 	if pools := view.DrainedPools(now); len(pools) > 0 {
+		pools = pools[:min(len(pools), fsm.MaxSwept)] // the others in the next pass
 		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_SweepPools{
 			SweepPools: &internalv1.SweepPools{PoolIds: pools},
 		}})
 	}
 	var dead []string
 	for tok := range view.Tokens("") {
-		if len(dead) == maxDropped {
+		if len(dead) == fsm.MaxDropTokens {
 			break
 		}
 		for _, end := range []*timestamppb.Timestamp{tok.GetRevokedAt(), tok.GetExpiresAt()} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -80,7 +81,11 @@ func (t *term) flushBatch(ctx context.Context, logs []*runLog) (rest []*runLog, 
 		}
 	}()
 	appends, room := []*internalv1.LogAppend(nil), maxLogBatch
-	for _, log := range logs {
+	for i, log := range logs {
+		if len(appends) == fsm.MaxAppends {
+			rest = append(rest, logs[i:]...)
+			break
+		}
 		if !log.committing.TryLock() { // an outcome commits it
 			continue
 		}

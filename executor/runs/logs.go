@@ -114,7 +114,7 @@ func (l *runLog) take(room int) (a *internalv1.LogAppend, size int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for n < len(l.pending) && size+len(l.pending[n].GetData()) <= room {
+	for n < min(len(l.pending), fsm.MaxChunks) && size+len(l.pending[n].GetData()) <= room {
 		size += len(l.pending[n].GetData())
 		n++
 	}

@@ -2,7 +2,11 @@ package task
 
 import (
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
 )
 
 // Texts from hosts and BMCs are recorded as valid UTF-8, and truncated so that they fit in a log
@@ -28,9 +32,16 @@ func Truncate(most int, s string) string {
 // recorded one has to be converted too.
 func Value(s string) string { return Truncate(MaxValue, s) }
 
-// Values returns evidence in its recorded form.
+// Values returns evidence in its recorded form. Beyond the limit of values it keeps the first by
+// name, and the number of the others under left_out.
 func Values(evidence map[string]string) map[string]string {
 	out := maps.Clone(evidence)
+	if over := len(out) - fsm.MaxEvidence; over > 0 {
+		for _, k := range slices.Sorted(maps.Keys(out))[fsm.MaxEvidence-1:] {
+			delete(out, k)
+		}
+		out["left_out"] = strconv.Itoa(over + 1)
+	}
 	for k, v := range out {
 		out[k] = Value(v)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
@@ -20,9 +21,7 @@ import (
 // Limits of a secret.
 const (
 	maxSecretName = 128
-	maxSecretKeys = 32
 	maxSealed     = 128 << 10 // bytes of ciphertext: certificates and kubeconfigs fit
-	maxPools      = 64        // of one secret
 	shownUses     = 10        // machines that Secret.used_by lists
 )
 
@@ -49,16 +48,16 @@ func ValidateSecret(s *holdfastv1.Secret) []refusal.FieldViolation {
 	if !slices.Contains(secretTypes(), s.GetType()) {
 		bad.Add("type", "is not one of %s", strings.Join(secretTypes(), ", "))
 	}
-	if n := len(s.GetKeys()); n == 0 || n > maxSecretKeys {
-		bad.Add("values", "are %d, 1 to %d are allowed", n, maxSecretKeys)
+	if n := len(s.GetKeys()); n == 0 || n > limits.SecretKeys {
+		bad.Add("values", "are %d, 1 to %d are allowed", n, limits.SecretKeys)
 	}
 	for _, k := range s.GetKeys() {
 		if !lex.ValidName(k, 64) {
 			bad.Add("values", "have a name that is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
 		}
 	}
-	if n := len(s.GetPools()); n > maxPools {
-		bad.Add("pools", "are %d, at most %d are allowed", n, maxPools)
+	if n := len(s.GetPools()); n > limits.Pools {
+		bad.Add("pools", "are %d, at most %d are allowed", n, limits.Pools)
 	}
 	for i, p := range s.GetPools() {
 		if !lex.Printable(p, core.MaxPoolName) {

@@ -6,19 +6,16 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxSigningKeys bounds the keys of the built-in issuer: the signing key, the next one, and
-// those whose tokens are still valid.
-const maxSigningKeys = 16
-
 // PutSigningKeys replaces the keys of the built-in issuer, unless they have changed
 // meanwhile.
 func PutSigningKeys(t *core.Tx, c *internalv1.PutSigningKeys) *refusal.Error {
-	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
-		return refusal.InvalidField("keys", "are %d, 1 to %d are allowed", n, maxSigningKeys)
+	if n := len(c.GetKeys()); n == 0 || n > limits.SigningKeys {
+		return refusal.InvalidField("keys", "are %d, 1 to %d are allowed", n, limits.SigningKeys)
 	}
 	seen := map[string]bool{}
 	for _, k := range c.GetKeys() {

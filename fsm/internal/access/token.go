@@ -16,11 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Limits of a token.
-const (
-	maxTokenName  = 64
-	maxTokenPools = 64
-)
+const maxTokenName = 64 // bytes
 
 func tokenNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).With("token_id", id)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -47,8 +48,8 @@ func ValidateToken(tok *holdfastv1.Token) []refusal.FieldViolation {
 	case machine != "" && !lex.ValidName(machine, 64):
 		bad.Add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", machine)
 	}
-	if pools > maxTokenPools {
-		bad.Add("pools", "are %d, at most %d are allowed", pools, maxTokenPools)
+	if pools > limits.Pools {
+		bad.Add("pools", "are %d, at most %d are allowed", pools, limits.Pools)
 	}
 	for i, p := range tok.GetPools() {
 		if !lex.Printable(p, core.MaxPoolName) {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -74,6 +75,14 @@ func putCondition(s *holdfastv1.MachineStatus, c *holdfastv1.Condition) {
 // ObserveConditions records the observations of the monitor. It skips deleted machines, and
 // observations older than the recorded ones, because a run may have observed more since.
 func ObserveConditions(t *core.Tx, c *internalv1.ObserveConditions) *refusal.Error {
+	conditions := 0
+	for _, seen := range c.GetMachines() {
+		conditions += len(seen.GetConditions())
+	}
+	if conditions > limits.Observations {
+		return refusal.InvalidField("machines", "have %d conditions, at most %d are allowed", conditions,
+			limits.Observations)
+	}
 	for _, seen := range c.GetMachines() {
 		m, ok := t.Machines.Get(seen.GetMachineId())
 		if !ok {

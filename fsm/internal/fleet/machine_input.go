@@ -11,32 +11,22 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-)
-
-// Limits of a machine's lists. Apply is bounded in time for the largest legal command.
-const (
-	maxLabels = 256
-	maxMACs   = 64
 )
 
 // NormalizeMachine converts spec and labels of a request to their stored form, and returns
 // the violations. MAC addresses get lower case, colons and no duplicates; endpoints are
 // trimmed.
 func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
+	// The other checks take a time that grows with the lists.
+	if bad := limits.Violations("machine.", m); len(bad) > 0 {
+		return bad
+	}
 	bad := refusal.Violations{Prefix: "machine."}
 	if id := m.GetMachineId(); id != "" && !lex.ValidName(id, 64) {
 		bad.Add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
-	}
-	if n := len(m.GetLabels()); n > maxLabels {
-		bad.Add("labels", "has %d labels, at most %d are allowed", n, maxLabels)
-	}
-	if n := len(m.GetSpec().GetMacAddresses()); n > maxMACs {
-		bad.Add("spec.mac_addresses", "has %d addresses, at most %d are allowed", n, maxMACs)
-	}
-	if len(m.GetLabels()) > maxLabels || len(m.GetSpec().GetMacAddresses()) > maxMACs {
-		return bad.Fields // the other checks take a time that grows with these
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
 		if !lex.ValidName(strings.ReplaceAll(k, "/", "."), 63) {
@@ -79,9 +69,6 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 			rest == "" || !hostKeyKind(kind) {
 			bad.Add(fmt.Sprintf("spec.ssh_host_keys[%d]", i), "is not a public key such as ssh-ed25519 AAAA…, on one line")
 		}
-	}
-	if n := len(s.GetSshHostKeys()); n > 8 {
-		bad.Add("spec.ssh_host_keys", "has %d keys, at most 8 are allowed", n)
 	}
 	for _, f := range []struct {
 		name, value string

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
@@ -134,8 +135,8 @@ func UpdateNode(t *core.Tx, c *internalv1.UpdateNode) (*holdfastv1.Machine, *ref
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	MergeNode(m.Node, c.GetNode(), paths)
-	if len(m.Node.GetTags()) > maxTags {
-		return nil, refusal.InvalidField("tags", "would be %d, at most %d are allowed", len(m.Node.GetTags()), maxTags)
+	if len(m.Node.GetTags()) > limits.Tags {
+		return nil, refusal.InvalidField("tags", "would be %d, at most %d are allowed", len(m.Node.GetTags()), limits.Tags)
 	}
 	if m.Node.GetWorkflowId() != old.GetWorkflowId() {
 		if err := checkWorkflow(t, m.Node.GetWorkflowId()); err != nil {

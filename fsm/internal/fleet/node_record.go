@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -16,8 +17,7 @@ import (
 // Limits of a node's record.
 const (
 	MaxNodeText = 255 // bytes a field
-	maxTags     = 64
-	maxTag      = 64 // bytes
+	maxTag      = 64  // bytes
 )
 
 // NodeText returns the text fields of a record that clients set, by path.
@@ -69,8 +69,8 @@ func CheckNode(n *holdfastv1.NodeRecord) []refusal.FieldViolation {
 			bad.Add(name, "must be one line of at most %d bytes", MaxNodeText)
 		}
 	}
-	if len(n.GetTags()) > maxTags {
-		bad.Add("tags", "are %d, at most %d are allowed", len(n.GetTags()), maxTags)
+	if len(n.GetTags()) > limits.Tags {
+		bad.Add("tags", "are %d, at most %d are allowed", len(n.GetTags()), limits.Tags)
 	}
 	for i, tag := range n.GetTags() {
 		tag = lex.Lower(strings.TrimSpace(tag))

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -76,9 +77,7 @@ func checkInstallReport(r *holdfastv1.ReportInstallRequest) []refusal.FieldViola
 	if !oneLine(r.GetIpAddress()) {
 		bad.Add("ip_address", "must be one line of at most %d bytes", fleet.MaxNodeText)
 	}
-	if n := len(r.GetHostKeys()); n > maxHostKeys {
-		bad.Add("host_keys", "are %d, at most %d are allowed", n, maxHostKeys)
-	}
+	bad.Fields = append(bad.Fields, limits.Violations(bad.Prefix, r)...)
 	for n, k := range r.GetHostKeys() {
 		if len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") || len(strings.Fields(k)) < 2 {
 			bad.Add(fmt.Sprintf("host_keys[%d]", n), "is not a public key such as ssh-ed25519 AAAA…")

@@ -29,7 +29,6 @@ const (
 	goodTokens     = 16
 	pastTokens     = 16 // past tokens, for a clear error
 	maxInstallText = 64 << 10
-	maxHostKeys    = 16
 	maxInstallLog  = 256 << 10 // bytes in one command
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -45,6 +46,15 @@ func advanceLeaseClock(t *core.Tx, ms int64) {
 // Heartbeats of ended leases and of older generations are skipped, so that they do not fail
 // the others.
 func CheckpointLeases(t *core.Tx, c *internalv1.CheckpointLeases) *refusal.Error {
+	pools := 0
+	for _, seen := range c.GetLeases() {
+		if seen.GetRenewal().GetLease().GetKind() == internalv1.LeaseRef_POOL {
+			pools++
+		}
+	}
+	if pools > limits.PoolReports {
+		return refusal.InvalidField("leases", "has %d leases of pools, at most %d are allowed", pools, limits.PoolReports)
+	}
 	advanceLeaseClock(t, c.GetClockMs())
 	for _, seen := range c.GetLeases() {
 		if l, fresh := aliveLease(t, seen.GetRenewal()); l != nil {

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Limits of a plan. They keep a command far below the size that Raft handles well.
 const (
-	maxSteps        = 100
 	maxStepTimeout  = 7 * 24 * 3600 // seconds
 	maxStepRetries  = 100
 	MaxStepPayload  = 128 << 10 // bytes of script, cloud-init or network configuration
@@ -22,12 +22,15 @@ const (
 // Validate returns the violations of a plan, and sets the canonical case of its words.
 // Unknown kinds and duplicate names are violations.
 func Validate(p *holdfastv1.Plan) []refusal.FieldViolation {
+	if bad := limits.Violations("plan.", p); len(bad) > 0 {
+		return bad
+	}
 	bad := refusal.Violations{Prefix: "plan."}
 	if !lex.ValidName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
 		bad.Add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
 	}
-	if n := len(p.GetSteps()); n == 0 || n > maxSteps {
-		bad.Add("steps", "has %d steps, 1 to %d are allowed", n, maxSteps)
+	if len(p.GetSteps()) == 0 {
+		bad.Add("steps", "has no steps, 1 to %d are allowed", limits.Steps)
 	}
 	seen := map[string]int{}
 	for i, s := range p.GetSteps() {

@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Limits of the parameters that a plan declares.
 const (
-	maxParams      = 50
-	maxChoices     = 100
 	maxChoice      = 128  // bytes
 	maxDescription = 500  // bytes
 	maxDefault     = 4096 // bytes
@@ -22,10 +21,6 @@ const (
 // checkDeclarations returns the violations of the parameters that a plan declares.
 func checkDeclarations(plan *holdfastv1.Plan) []refusal.FieldViolation {
 	var bad refusal.Violations
-	if n := len(plan.GetParams()); n > maxParams {
-		bad.Add("params", "are %d, at most %d are allowed", n, maxParams)
-		return bad.Fields
-	}
 	all := readers(plan)
 	runs := slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool { return s.GetSsh() != nil })
 	seen := map[string]int{}
@@ -95,8 +90,8 @@ func (d declaration) checkChoices() {
 	switch n := len(choices); {
 	case d.GetType() != holdfastv1.Param_ENUM && n > 0:
 		d.bad.Add(d.at+"choices", "are for type ENUM, not %s", d.GetType())
-	case d.GetType() == holdfastv1.Param_ENUM && (n == 0 || n > maxChoices):
-		d.bad.Add(d.at+"choices", "are %d: an ENUM has 1 to %d", n, maxChoices)
+	case d.GetType() == holdfastv1.Param_ENUM && n == 0:
+		d.bad.Add(d.at+"choices", "are none: an ENUM has 1 to %d", limits.Choices)
 	}
 	seen := map[string]bool{}
 	for i, c := range choices {

@@ -4,22 +4,21 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Limits of a pool.
 const (
-	maxGpus     = 1024
 	maxPoolText = 255 // bytes a field
-	maxWorkers  = 256 // of one GPU
 )
 
 // checkGpus returns the violations of the GPUs in a message. The prefix is that of its fields.
 func checkGpus(prefix string, gpus []*holdfastv1.Gpu) []refusal.FieldViolation {
 	bad := refusal.Violations{Prefix: prefix}
-	if len(gpus) > maxGpus {
-		bad.Add("gpus", "are %d, at most %d are allowed", len(gpus), maxGpus)
+	if len(gpus) > limits.Gpus {
+		bad.Add("gpus", "are %d, at most %d are allowed", len(gpus), limits.Gpus)
 		return bad.Fields
 	}
 	seen := map[int32]bool{}
@@ -33,7 +32,7 @@ func checkGpus(prefix string, gpus []*holdfastv1.Gpu) []refusal.FieldViolation {
 			g.GetAvailableVramGb() > 1e6:
 			bad.Add(at, "VRAM is not a number of gigabytes")
 		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText ||
-			len(g.GetWorkers()) > maxWorkers:
+			len(g.GetWorkers()) > limits.Workers:
 			bad.Add(at, "is too long")
 		}
 		seen[g.GetId()] = true

@@ -7,7 +7,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -17,13 +19,8 @@ const maxProviders = 16
 
 // providersOf returns the number of providers of a pool.
 func providersOf(t *core.Tx, pool string) int {
-	n := 0
-	for p := range t.Providers.Ascend("", "") {
-		if p.GetPoolId() == pool {
-			n++
-		}
-	}
-	return n
+	return t.Providers.Count(schema.ProvidersByPool, pool+"\x01") -
+		t.Providers.Count(schema.ProvidersByPool, schema.PoolKey(pool))
 }
 
 // RegisterProvider replaces the registration of a marketplace provider (POOLREG-18060). Only
@@ -62,9 +59,9 @@ func RegisterProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 			return nil, refusal.InvalidField("provider."+f.name, "%v is not 0 to %v", f.value, f.most)
 		}
 	}
-	if len(p.GetGpuModels()) > maxGpus {
+	if len(p.GetGpuModels()) > limits.Gpus {
 		return nil, refusal.InvalidField("provider.gpu_models", "are %d, at most %d are allowed",
-			len(p.GetGpuModels()), maxGpus)
+			len(p.GetGpuModels()), limits.Gpus)
 	}
 	if pool := p.GetPoolId(); pool != "" && !lex.Printable(pool, core.MaxPoolName) {
 		return nil, refusal.InvalidField("provider.pool_id", "%q is not 1 to %d visible characters",

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -142,14 +143,11 @@ func targetID(t *core.Tx, target *holdfastv1.ServiceTarget) string {
 	if target.GetServiceName() == "" {
 		return id
 	}
-	for s := range t.Services.Ascend("", "") {
-		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() &&
-			o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
-			if id != "" {
-				return ""
-			}
-			id = o.GetId()
+	for _, s := range t.Services.Scan(schema.ServicesByPlace, schema.PlaceKey(target), "") {
+		if id != "" {
+			return ""
 		}
+		id = s.GetTarget().GetId()
 	}
 	return id
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
@@ -156,13 +157,18 @@ func sameWait(a, b string) bool {
 	return a == b
 }
 
+// mergeEvidence adds evidence to that of an attempt. Beyond the limit, only known keys change.
 func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
 	if len(seen) == 0 {
 		return
 	}
 	all := make(map[string]string, len(a.GetEvidenceAfter())+len(seen))
 	maps.Copy(all, a.GetEvidenceAfter())
-	maps.Copy(all, seen)
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		if _, known := all[k]; known || len(all) < limits.Evidence {
+			all[k] = seen[k]
+		}
+	}
 	a.EvidenceAfter = all
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
@@ -121,9 +122,12 @@ func hold(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, failure string, m
 	}
 	b := &holdfastv1.PlanBrake{Failure: failure, Machines: int32(machines), Runs: int32(runs),
 		LastError: run.GetError().GetMessage(), Since: t.Now, Pool: run.GetPool()}
-	if run.GetPool() == "" {
+	switch {
+	case run.GetPool() == "":
 		p.Brake = b
-	} else {
+	case len(p.GetHeld()) >= limits.Held: // it fails everywhere
+		b.Fleet, b.Pool, p.Brake = true, "", b
+	default:
 		p.Held = append(slices.Clip(p.GetHeld()), b)
 	}
 }

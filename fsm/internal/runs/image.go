@@ -72,7 +72,7 @@ const maxInUse = 5
 
 // checkImageUnused returns an error if an open install session uses the image, or an active
 // run has a step that installs it. A session keeps the name of the image from when it was
-// opened, since the machine's label may have changed. The check scans all sessions and active
+// opened, since the machine's label may have changed. The check scans all open sessions and active
 // runs, which is fine because images change rarely.
 func checkImageUnused(t *core.Tx, name string) *refusal.Error {
 	img, _ := t.Images.Get(name)
@@ -80,8 +80,8 @@ func checkImageUnused(t *core.Tx, name string) *refusal.Error {
 	boots := (name == installerName || name == images.Name(installerName, img.GetArch())) &&
 		img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
-	for s := range t.Installs.Ascend("", "") {
-		if i := s.GetInstall(); sessions.InstallOpen(i) && (i.GetImage() == name || boots) {
+	for _, s := range t.Installs.Scan(schema.InstallsOpen, "", "") {
+		if i := s.GetInstall(); i.GetImage() == name || boots {
 			open = append(open,
 				fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), sessions.StageName(i.GetStage())))
 		}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -93,8 +94,8 @@ func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1
 		return
 	}
 	r.Limit = max(rampFirst, r.GetLimit()/2)
-	if !slices.Contains(r.GetFailed(), run.GetMachineId()) {
-		r.Failed = append(r.GetFailed(), run.GetMachineId())
+	if !slices.Contains(r.GetFailed(), run.GetMachineId()) && len(r.GetFailed()) < limits.Failed {
+		r.Failed = append(r.GetFailed(), run.GetMachineId()) // more do not change what follows
 	}
 	if n := len(r.GetFailed()); n >= brakeMachines && plans.BrakeOf(p, run.GetPool()) == nil {
 		hold(t, p, run, o.GetFailure(), n)

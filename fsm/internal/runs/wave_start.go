@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -31,9 +32,9 @@ func CheckStartWave(c *internalv1.StartWave) *refusal.Error {
 		return refusal.InvalidField("request_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'",
 			w.GetWaveId(), maxWaveID)
 	case n == 0:
-		return refusal.InvalidField("machine_ids", "are none: a wave has 1 to %d machines", waves.MaxMachines)
-	case n > waves.MaxMachines:
-		return refusal.InvalidField("machine_ids", "are %d: a wave has at most %d machines", n, waves.MaxMachines)
+		return refusal.InvalidField("machine_ids", "are none: a wave has 1 to %d machines", limits.WaveMachines)
+	case n > limits.WaveMachines:
+		return refusal.InvalidField("machine_ids", "are %d: a wave has at most %d machines", n, limits.WaveMachines)
 	case w.GetMaxParallel() < 0 || w.GetMaxParallel() > waves.MaxParallel:
 		return refusal.InvalidField("max_parallel", "%d is not 1 to %d", w.GetMaxParallel(), waves.MaxParallel)
 	case w.GetMaxFailures() < 0:

@@ -48,16 +48,23 @@ func Images() *table.Schema[*holdfastv1.Image] {
 	}
 }
 
-// InstallsByToken is the index of installs.
-const InstallsByToken = iota
+// The indexes of installs.
+const (
+	InstallsByToken = iota
+	InstallsOpen    // sessions that have not ended
+	installIndexes  // the number of indexes
+)
 
 // Installs returns the schema of install sessions.
 func Installs() *table.Schema[*internalv1.StoredInstall] {
 	return &table.Schema[*internalv1.StoredInstall]{
 		Kind:    internalv1.SnapshotRecord_INSTALLS,
 		Key:     func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
-		Indexes: 1,
+		Indexes: installIndexes,
 		Index: func(s *internalv1.StoredInstall, add func(int, string)) {
+			if s.GetInstall() != nil && s.GetInstall().GetClosedAt() == nil {
+				add(InstallsOpen, s.GetInstall().GetMachineId())
+			}
 			for _, sum := range slices.Concat(s.GetGood(), s.GetPast()) {
 				add(InstallsByToken, HashKey(sum))
 			}
@@ -98,26 +105,46 @@ func Pools() *table.Schema[*holdfastv1.Pool] {
 	}
 }
 
+// ProvidersByPool is the index of platform providers by PoolKey.
+const ProvidersByPool = 0
+
 // Providers returns the schema of platform providers.
 func Providers() *table.Schema[*holdfastv1.PlatformProvider] {
 	return &table.Schema[*holdfastv1.PlatformProvider]{
-		Kind: internalv1.SnapshotRecord_PROVIDERS,
-		Key:  (*holdfastv1.PlatformProvider).GetProviderId,
+		Kind:    internalv1.SnapshotRecord_PROVIDERS,
+		Key:     (*holdfastv1.PlatformProvider).GetProviderId,
+		Indexes: 1,
+		Index: func(p *holdfastv1.PlatformProvider, add func(int, string)) {
+			if p.GetPoolId() != "" {
+				add(ProvidersByPool, PoolKey(p.GetPoolId()))
+			}
+		},
 	}
 }
 
-// ServicesGone is the index of deregistered services, by time.
-const ServicesGone = 0
+// The indexes of services.
+const (
+	ServicesGone    = iota // deregistered services, by time
+	ServicesByPlace        // the others, by PlaceKey
+	serviceIndexes         // the number of indexes
+)
+
+// PlaceKey returns the index key of a service's name, host and port, which are single lines.
+func PlaceKey(s *holdfastv1.ServiceTarget) string {
+	return s.GetServiceName() + "\n" + s.GetHost() + "\n" + Ordered(uint64(s.GetPort()))
+}
 
 // Services returns the schema of services.
 func Services() *table.Schema[*holdfastv1.Service] {
 	return &table.Schema[*holdfastv1.Service]{
 		Kind:    internalv1.SnapshotRecord_SERVICES,
 		Key:     func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
-		Indexes: 1,
+		Indexes: serviceIndexes,
 		Index: func(s *holdfastv1.Service, add func(int, string)) {
 			if s.GetDeregistered() {
 				add(ServicesGone, OrderedTime(s.GetUpdatedAt(), ""))
+			} else {
+				add(ServicesByPlace, PlaceKey(s.GetTarget()))
 			}
 		},
 	}

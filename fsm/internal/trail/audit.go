@@ -16,9 +16,6 @@ import (
 // every peer must keep the same events.
 const maxAudit = 1 << 18
 
-// MaxDenials is the maximum number of events in one RecordDenials.
-const MaxDenials = 1000
-
 // maxAuditText bounds the texts of an event besides principal and resource, in bytes. Callers
 // choose most of them.
 const maxAuditText = 128
@@ -87,9 +84,6 @@ func ChainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
 // because the caller is unknown. Their outcome cannot be OK, so they cannot claim that
 // something was done.
 func RecordDenials(t *core.Tx, c *internalv1.RecordDenials) *refusal.Error {
-	if n := len(c.GetEvents()); n > MaxDenials {
-		return refusal.InvalidField("events", "are %d, at most %d are allowed", n, MaxDenials)
-	}
 	for i, e := range c.GetEvents() {
 		if o := e.GetOutcome(); o == "" || o == AuditOK {
 			return refusal.InvalidField("events", "event %d has outcome %q: a denial names the code of the refusal",

@@ -12,7 +12,6 @@ import (
 
 // Limits of waves. Every peer must apply the same ones.
 const (
-	MaxMachines = 5_000  // of a wave
 	MaxParallel = 1_000  // active runs of a wave
 	maxActive   = 100    // active waves
 	maxEnded    = 200    // ended waves that are kept

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -14,8 +16,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
-// resealBatch is the maximum number of secrets that one command re-encrypts.
-const resealBatch = 64
+// resealBytes bounds the bytes of secrets that one command re-encrypts: half of a log entry, since
+// the last one may be large.
+const resealBytes = 256 << 10
 
 // RotateSecrets re-encrypts all secrets and signing keys that are not encrypted with the
 // primary key. It works in batches, so after a failure the rest can be done by another
@@ -54,7 +57,7 @@ func (s *Secrets) reseal(ctx context.Context, primary string) (done int32, err e
 	if err != nil {
 		return 0, err
 	}
-	batch := &internalv1.ResealSecrets{}
+	batch, size := &internalv1.ResealSecrets{}, 0
 	flush := func() error {
 		n := len(batch.GetSecrets()) + len(batch.GetKeys())
 		if n == 0 {
@@ -65,7 +68,7 @@ func (s *Secrets) reseal(ctx context.Context, primary string) (done int32, err e
 		if _, err := s.Node.Apply(ctx, c); err != nil {
 			return err
 		}
-		batch = &internalv1.ResealSecrets{}
+		batch, size = &internalv1.ResealSecrets{}, 0
 		done += int32(n)
 		return nil
 	}
@@ -79,7 +82,8 @@ func (s *Secrets) reseal(ctx context.Context, primary string) (done int32, err e
 			failed = append(failed, err)
 			continue
 		}
-		if batch.Secrets = append(batch.Secrets, sealed); len(batch.GetSecrets()) == resealBatch {
+		batch.Secrets, size = append(batch.Secrets, sealed), size+proto.Size(sealed)
+		if len(batch.GetSecrets()) == fsm.MaxResealed || size >= resealBytes {
 			if err := flush(); err != nil {
 				return done, err
 			}

@@ -1,0 +1,19 @@
+package fsm
+
+import "github.com/holdfast-metal/holdfast/fsm/internal/limits"
+
+// The largest numbers of things in one command. A proposer of more makes several commands.
+const (
+	MaxHeartbeats   = limits.Heartbeats   // leases of a CheckpointLeases
+	MaxPoolReports  = limits.PoolReports  // leases of pools among these
+	MaxExpiries     = limits.Expiries     // leases of an ExpireLeases
+	MaxObserved     = limits.Observed     // machines of an ObserveConditions
+	MaxObservations = limits.Observations // conditions of all these
+	MaxAppends      = limits.Appends      // runs of an AppendRunLogs
+	MaxChunks       = limits.Chunks       // chunks of a LogAppend
+	MaxDropTokens   = limits.DropTokens   // tokens of a DropTokens
+	MaxSwept        = limits.Swept        // pools of a SweepPools
+	MaxResealed     = limits.Resealed     // secrets of a ResealSecrets
+	MaxEvidence     = limits.Evidence     // values of an attempt's evidence
+	MaxDenials      = limits.Denials      // events of a RecordDenials
+)
