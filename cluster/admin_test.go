@@ -2,8 +2,11 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +96,8 @@ func TestAdmin(t *testing.T) {
 }
 
 // TestRecover permanently loses two of three peers. The third one begins a new cluster with all
-// acknowledged data. It refuses a peer of the old cluster, and wiped peers join it.
+// acknowledged data, although its directory has lost its vote because it is old. It refuses a peer
+// of the old cluster, and wiped peers join it.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
@@ -117,8 +121,9 @@ func TestRecover(t *testing.T) {
 	for _, p := range c.Peers {
 		c.Kill(p)
 	}
+	loseVote(t, c.DataDir(last), "peer p9 remembers more")
 	dry, err := cluster.Recover(c.DataDir(last), true, log)
-	if err != nil || dry.NewClusterID != "" || len(dry.Servers) != 3 || dry.Machines != 1 {
+	if err != nil || dry.Stale != "peer p9 remembers more" || dry.NewClusterID != "" || len(dry.Servers) != 3 || dry.Machines != 1 {
 		t.Fatalf("dry run: got %+v, %v, want three servers, a machine and no change", dry, err)
 	}
 	done, err := cluster.Recover(c.DataDir(last), false, log)
@@ -159,6 +164,24 @@ func TestRecover(t *testing.T) {
 	c.Restart(old)
 	admittedSoon(t, old)
 	if err := register(t.Context(), last, "after"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loseVote changes a directory as if it had been recognized as an old one.
+func loseVote(t *testing.T, dir, why string) {
+	t.Helper()
+	file := filepath.Join(dir, "identity.json")
+	b, err := os.ReadFile(file)
+	rec := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(b, &rec)
+	}
+	rec["admitted"], rec["stale"], rec["instance"] = false, why, "later"
+	if err == nil {
+		b, err = json.Marshal(rec)
+	}
+	if err = errors.Join(err, os.WriteFile(file, b, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -322,7 +322,7 @@ func (fd *founding) admitFor(req *internalv1.AdmitRequest) error {
 		return fmt.Errorf("this peer's state belongs to cluster %q, not %s", id, req.GetClusterId())
 	}
 	err := fd.n.ident.update(func(r *identityRecord) error {
-		r.Admitted, r.ClusterID = true, req.GetClusterId()
+		r.Admitted, r.ClusterID, r.AdmittedAt, r.Stale = true, req.GetClusterId(), req.GetIndex(), ""
 		return nil
 	})
 	if err != nil {

@@ -122,8 +122,9 @@ func (n *Node) withTransport(
 	store *peertls.Store, do func(*raft.NetworkTransport, raft.ServerID, raft.ServerAddress) error,
 ) error {
 	s, err := transport.Listen(transport.StreamConfig{
-		Addr: "127.0.0.1:0", Cluster: func() string { return n.ident.get().ClusterID }, TLS: store,
-		PeersAt: func(string) []string { return nil }, Logger: slog.New(slog.DiscardHandler),
+		Addr: "127.0.0.1:0", TLS: store,
+		Greeting: func() *internalv1.Greeting { return &internalv1.Greeting{ClusterId: n.ident.get().ClusterID} },
+		PeersAt:  func(string) []string { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err)

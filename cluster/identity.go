@@ -9,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/marks"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 const identityFile = "identity.json"
@@ -34,6 +37,12 @@ type identityRecord struct {
 	ClusterID string `json:"cluster_id,omitempty"`
 	// Admitted is true if the peer may vote: it holds everything that it ever acknowledged.
 	Admitted bool `json:"admitted"`
+	// AdmittedAt is the Raft index when the instance was admitted, 0 for a founder. It orders the
+	// instances of a peer.
+	AdmittedAt uint64 `json:"admitted_at,omitempty"`
+	// Stale is why the directory lost its vote although it has data: it is older than what the peer
+	// acknowledged. It is empty once the peer has caught up.
+	Stale string `json:"stale,omitempty"`
 	// Forming holds the founders while their cluster is being formed, until its first
 	// leader is known.
 	Forming []founder `json:"forming,omitempty"`
@@ -166,6 +175,80 @@ func writeFileSync(path string, data []byte) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// ErrStale is returned by Run if another peer remembers a later state of this peer's data
+// directory. The directory has lost its vote. The next start catches up with the other peers.
+var ErrStale = marks.ErrStale
+
+func (n *Node) openMarks() (*marks.Keeper, error) {
+	k, err := marks.Open(marks.Config{
+		Self: n.cfg.NodeID, Store: n.stores, Note: n.stores.NoteEnd, File: n.stores.VoteFile(),
+		Identity: func() marks.Identity {
+			r := n.ident.get()
+			return marks.Identity{Cluster: r.ClusterID, Instance: r.Instance, Admitted: r.Admitted, AdmittedAt: r.AdmittedAt}
+		},
+		LoseVote: n.loseVote, Scale: n.cfg.scale(time.Second).Seconds(), Logger: n.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w: %s", n.cfg.DataDir, err, raftstore.DamageAdvice)
+	}
+	return k, nil
+}
+
+// loseVote makes this directory that of a peer that has lost its data, because it is old.
+func (n *Node) loseVote(why string) error {
+	if n.gate != nil {
+		n.gate.Admit(false)
+	}
+	err := n.ident.update(func(r *identityRecord) error {
+		r.Instance, r.Admitted, r.AdmittedAt, r.Stale = uuid.NewString(), false, 0, why
+		return nil
+	})
+	// failpoint: vote-lost
+	return err
+}
+
+// meet compares this peer's data directory with that of a peer that has connected or answered.
+func (n *Node) meet(g *internalv1.Greeting) error {
+	err := n.marks.Meet(g)
+	if err != nil {
+		n.roster.LogRefusal("greeting", g.GetPeerId(), err)
+	}
+	return err
+}
+
+// keepMarks compares the marks of this directory with what the other peers remember of it.
+func (n *Node) keepMarks(ctx context.Context) error {
+	return n.marks.Run(ctx, marks.Others{
+		Changed: n.gossip.Changed,
+		Voters:  func() []string { others, _ := n.voters(); return others },
+		Peers: func() (ids []string) {
+			for _, s := range n.servers() {
+				if id := string(s.ID); id != n.cfg.NodeID {
+					ids = append(ids, id)
+				}
+			}
+			return ids
+		},
+		Meet: func(ctx context.Context, id string, g *internalv1.Greeting) (*internalv1.Greeting, error) {
+			c, err := n.conns.Peer(id)
+			if err != nil {
+				return nil, err
+			}
+			r, err := c.Meet(ctx, &internalv1.MeetRequest{Greeting: g})
+			return r.GetGreeting(), err
+		},
+	})
+}
+
+// unfit returns why this peer's data directory may not vote although it has data, or "".
+func (n *Node) unfit() string {
+	if r := n.ident.get(); r.Stale != "" {
+		return "its data directory was older than what it had acknowledged, so it votes again once it has caught up (" +
+			r.Stale + ")"
+	}
+	return n.marks.Why()
 }
 
 // keepIdentity stores the cluster id once the state has it, and gossips changes of this

@@ -31,6 +31,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
+	"github.com/holdfast-metal/holdfast/cluster/internal/marks"
 	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
@@ -47,6 +48,7 @@ type Node struct {
 	log    *slog.Logger
 	fsm    *fsm.FSM
 	ident  *identity
+	marks  *marks.Keeper
 	stores *raftstore.Stores
 	stream *transport.Stream
 	gate   *transport.Gate
@@ -140,20 +142,24 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := n.checkState(); err != nil {
 		return nil, err
 	}
-	clusterID := func() string { return n.ident.get().ClusterID }
+	if n.marks, err = n.openMarks(); err != nil {
+		return nil, err
+	}
 	n.stream, err = transport.Listen(transport.StreamConfig{
-		Addr: cfg.RaftAddr, Advertise: cfg.AdvertiseRaft, Cluster: clusterID,
+		Addr: cfg.RaftAddr, Advertise: cfg.AdvertiseRaft, Greeting: n.marks.Greeting,
 		TLS: cfg.TLS, PeersAt: n.peersAt, Fault: cfg.dialFault, Logger: n.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.gate = transport.NewGate(n.stream, n.roster.Guard(), n, n.log)
+	guard := n.roster.Guard()
+	guard.Greet = n.meet
+	n.gate = transport.NewGate(n.stream, guard, n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
 	if !cfg.noNotices {
 		n.driver.committed = n.gate.Committed
 	}
-	admitted := n.ident.get().Admitted
+	admitted := n.ident.get().Admitted && !n.marks.Copied()
 	n.gate.Admit(admitted)
 	rc := raftConfig(&n.cfg, admitted, n.terms.notify)
 	if n.raft, err = startRaft(cfg.DataDir, rc, n.driver, n.stores, n.gate); err != nil {
@@ -165,6 +171,10 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		Term: n.raft.CurrentTerm, Synced: n.stores.Synced, Replaces: n.stores.Replaces,
 	})
 	n.stores.WriteLate(n.needsVoters)
+	others, _ := n.voters()
+	if err := n.marks.JudgeCopy(others, n.founding.admit); err != nil {
+		return nil, err
+	}
 	if cfg.raftStarted != nil {
 		cfg.raftStarted(n)
 	}

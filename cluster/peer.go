@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,8 +26,13 @@ func (n *Node) RegisterPeerService(s grpc.ServiceRegistrar) {
 }
 
 // Confirm returns this peer's term. A peer that lost its data has forgotten its votes, so
-// it confirms nothing.
-func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*internalv1.ConfirmResponse, error) {
+// it confirms nothing, and neither does one whose data directory is old.
+func (s peerServer) Confirm(
+	_ context.Context, req *internalv1.ConfirmRequest,
+) (*internalv1.ConfirmResponse, error) {
+	if err := s.n.marks.Check("that asks", req.GetKnown()); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
 	if !s.n.gate.Admitted() {
 		return nil, status.Error(codes.FailedPrecondition, transport.ErrNotAdmitted.Error())
 	}
@@ -83,6 +89,18 @@ func (s peerServer) Vouch(_ context.Context, req *internalv1.VouchRequest) (*int
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	return a, nil
+}
+
+// Meet compares the data directories of this peer and the calling one. A caller whose directory is
+// old learns that from the answer.
+func (s peerServer) Meet(ctx context.Context, req *internalv1.MeetRequest) (*internalv1.MeetResponse, error) {
+	if err := s.n.router.checkSelf(ctx, req.GetGreeting().GetPeerId()); err != nil {
+		return nil, err
+	}
+	if err := s.n.meet(req.GetGreeting()); errors.Is(err, ErrStale) || errors.Is(err, ErrDisk) {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &internalv1.MeetResponse{Greeting: s.n.marks.Greeting()}, nil
 }
 
 // StateSum returns a checksum of this peer's state, to compare peers.

@@ -322,6 +322,7 @@ func (r *reconciler) allowVote(ctx context.Context, m gossip.Member) error {
 		_, err = c.Admit(ctx, &internalv1.AdmitRequest{
 			Instance:  m.Meta.GetInstance(),
 			ClusterId: r.n.fsm.View().Meta().GetClusterId(),
+			Index:     r.n.raft.CommitIndex(),
 		})
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/marks"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
@@ -28,12 +29,16 @@ type Recovery struct {
 	Machines          int
 	ActiveRuns        []string // Recover fails them
 	NewClusterID      string   // empty for a dry run
+	// Stale is why the directory has lost its vote: others remembered a later state. It is empty if
+	// it has not.
+	Stale string
 }
 
 // Recover turns a peer that has permanently lost the others into the only peer of a new
 // cluster, with its state. It is the last resort if the majority does not come back. All
 // its entries count as committed. Writes that the others acknowledged but this peer lacks
-// are lost. It fails while the peer runs. A dry run changes nothing.
+// are lost. It fails while the peer runs. A dry run changes nothing. A directory that lost its vote
+// because it is old is allowed: it may be the best one that is left.
 func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
 	ident, err := readIdentity(dataDir)
 	if err != nil {
@@ -54,7 +59,7 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 	if has, err := s.HasState(); err != nil || !has {
 		return nil, errors.Join(fmt.Errorf("recover from %s: no raft state found", dataDir), err)
 	}
-	if !ident.rec.Admitted {
+	if !ident.rec.Admitted && ident.rec.Stale == "" {
 		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up "+
 			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
 	}
@@ -63,7 +68,7 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 }
 
 func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*Recovery, error) {
-	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID}
+	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID, Stale: ident.rec.Stale}
 	addr, trans := raft.NewInmemTransport("")
 	defer func() { _ = trans.Close() }()
 	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), &raftFSM{fsm: fsm.New()},
@@ -96,9 +101,13 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*
 	r.NewClusterID = uuid.NewString()
 	err = ident.update(func(rec *identityRecord) error {
 		rec.ClusterID, rec.Forming, rec.Recovered = r.NewClusterID, nil, true
+		rec.Admitted, rec.Stale = true, "" // nobody remembers marks in the new cluster
 		return nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := marks.Reset(s, cfg.NodeID, ident.get().Instance, s.VoteFile()); err != nil {
 		return nil, err
 	}
 	term, err := s.Term()

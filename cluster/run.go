@@ -28,8 +28,9 @@ var errClosed = errors.New("peer closed")
 // Run runs the peer until ctx ends, and runs the tasks while it leads. When ctx ends, Run
 // stops the tasks, calls BeforeHandover, hands the leadership over, shuts down and returns
 // nil. It returns ErrStalled if the disk hangs, ErrDisk if it has failed, and another error
-// if the state machine has halted, the data belongs to another cluster, or the leader lacks entries
-// that this peer has applied. The process must exit then. Run may be called once.
+// if the state machine has halted, the data belongs to another cluster, the leader lacks entries
+// that this peer has applied, or its data directory is older than what it acknowledged (ErrStale).
+// The process must exit then. Run may be called once.
 func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	if n.ran.Swap(true) {
 		return errors.New("run: called twice")
@@ -61,6 +62,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 		do(n.cfg.TLS.Run)
 	}
 	do(n.keepIdentity)
+	do(n.keepMarks)
 	do(n.watchdog.run)
 	do(n.clocks.run)
 	do(n.watchHalt)
@@ -187,13 +189,19 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	if errors.Is(err, wait.ErrStopped) {
 		return errShutdownHangs
 	}
-	return errors.Join(err, n.closeStores(ctx))
+	return errors.Join(err, n.closeStores(ctx, orderly))
 }
 
 // closeStores waits for the last write, and for the disk.
-func (n *Node) closeStores(ctx context.Context) error {
+func (n *Node) closeStores(ctx context.Context, orderly bool) error {
 	closed := make(chan error, 1)
-	go func() { closed <- n.stores.Close() }() // ends with the write
+	go func() { // ends with the write
+		var noted error
+		if orderly {
+			noted = n.marks.Stop()
+		}
+		closed <- errors.Join(noted, n.stores.Close())
+	}()
 	select {
 	case err := <-closed:
 		return err

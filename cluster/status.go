@@ -207,6 +207,9 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
+	if why := rp.n.unfit(); why != "" {
+		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+why, "; ")
+	}
 	if w := rp.n.clocks.warning.Load(); w != nil {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+*w, "; ")
 	}
@@ -277,6 +280,9 @@ func (n *Node) Readiness() error {
 // then, all calls would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.Admitted() {
+		if why := n.unfit(); why != "" {
+			return errors.New("peer may not vote yet: " + why)
+		}
 		return transport.ErrNotAdmitted
 	}
 	if _, self := n.voters(); !self {

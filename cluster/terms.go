@@ -218,7 +218,7 @@ func (ts *terms) askConfirm(ctx context.Context, id string, term uint64) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.Confirm(ctx, &internalv1.ConfirmRequest{Term: term})
+	r, err := c.Confirm(ctx, &internalv1.ConfirmRequest{Term: term, Known: ts.n.marks.Known(id)})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,8 @@ func (a *app) operatorRecover() *cobra.Command {
 majority of the peers cannot be brought back. Wipe all other peers (move their data directories away) before you start them again:
 they then join the new cluster.
 
-Writes that the lost peers acknowledged and this peer does not have are lost. So choose the peer with the highest term, and among
+Writes that the lost peers acknowledged and this peer does not have are lost. A directory that was recognized as an old copy can be
+recovered too, with a warning: prefer any other peer. So choose the peer with the highest term, and among
 these the highest index, as --dry-run shows them. Active runs fail with a reason, and nothing is pressed for them again.
 
 The command shows the changes and asks for confirmation: the id of the peer. Without a terminal it requires --yes.`,
@@ -85,6 +86,9 @@ func (a *app) printRecovery(r *cluster.Recovery) error {
 	if len(r.ActiveRuns) > 0 {
 		fmt.Fprintf(&b, "  will fail   %s: %s\n", describe.Number(len(r.ActiveRuns), "active run"),
 			strings.Join(r.ActiveRuns, ", "))
+	}
+	if r.Stale != "" {
+		fmt.Fprintf(&b, "  WARNING     this directory is older than what the peer acknowledged (%s)\n", r.Stale)
 	}
 	if r.NewClusterID == "" {
 		b.WriteString("Nothing was changed. What others have after this term and index would be lost; their data " +

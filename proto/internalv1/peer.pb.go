@@ -26,8 +26,11 @@ const (
 )
 
 type ConfirmRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Term  uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	// The newest mark of the asked peer that the asking one remembers. If the asked peer lacks it, it
+	// has forgotten its votes.
+	Known         *Marks `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,6 +70,13 @@ func (x *ConfirmRequest) GetTerm() uint64 {
 		return x.Term
 	}
 	return 0
+}
+
+func (x *ConfirmRequest) GetKnown() *Marks {
+	if x != nil {
+		return x.Known
+	}
+	return nil
 }
 
 type ConfirmResponse struct {
@@ -305,7 +315,8 @@ type AdmitRequest struct {
 	ClusterId string                 `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// Only asks a founder whether it would agree. If it does, it agrees to nothing else for a
 	// few seconds.
-	Prepare       bool `protobuf:"varint,3,opt,name=prepare,proto3" json:"prepare,omitempty"`
+	Prepare       bool   `protobuf:"varint,3,opt,name=prepare,proto3" json:"prepare,omitempty"`
+	Index         uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"` // that is committed; 0 for a founder
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +370,13 @@ func (x *AdmitRequest) GetPrepare() bool {
 		return x.Prepare
 	}
 	return false
+}
+
+func (x *AdmitRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
 }
 
 type AdmitResponse struct {
@@ -775,6 +793,328 @@ func (x *VouchResponse) GetVoter() bool {
 	return false
 }
 
+type MeetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Greeting      *Greeting              `protobuf:"bytes,1,opt,name=greeting,proto3" json:"greeting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MeetRequest) Reset() {
+	*x = MeetRequest{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MeetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MeetRequest) ProtoMessage() {}
+
+func (x *MeetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MeetRequest.ProtoReflect.Descriptor instead.
+func (*MeetRequest) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *MeetRequest) GetGreeting() *Greeting {
+	if x != nil {
+		return x.Greeting
+	}
+	return nil
+}
+
+type MeetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Greeting      *Greeting              `protobuf:"bytes,1,opt,name=greeting,proto3" json:"greeting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MeetResponse) Reset() {
+	*x = MeetResponse{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MeetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MeetResponse) ProtoMessage() {}
+
+func (x *MeetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MeetResponse.ProtoReflect.Descriptor instead.
+func (*MeetResponse) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MeetResponse) GetGreeting() *Greeting {
+	if x != nil {
+		return x.Greeting
+	}
+	return nil
+}
+
+// Greeting begins each Raft connection: which peer of which cluster it is, and the marks that it has
+// and remembers.
+type Greeting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"` // empty as long as it is unknown
+	PeerId        string                 `protobuf:"bytes,2,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Admitted      bool                   `protobuf:"varint,3,opt,name=admitted,proto3" json:"admitted,omitempty"` // its data directory may vote
+	Marks         *Marks                 `protobuf:"bytes,4,opt,name=marks,proto3" json:"marks,omitempty"`
+	Known         map[string]*Marks      `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of other peers, by id
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Greeting) Reset() {
+	*x = Greeting{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Greeting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Greeting) ProtoMessage() {}
+
+func (x *Greeting) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Greeting.ProtoReflect.Descriptor instead.
+func (*Greeting) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Greeting) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *Greeting) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *Greeting) GetAdmitted() bool {
+	if x != nil {
+		return x.Admitted
+	}
+	return false
+}
+
+func (x *Greeting) GetMarks() *Marks {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+func (x *Greeting) GetKnown() map[string]*Marks {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
+// Marks are the newest marks of a data directory.
+type Marks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Instance      string                 `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	AdmittedAt    uint64                 `protobuf:"varint,2,opt,name=admitted_at,json=admittedAt,proto3" json:"admitted_at,omitempty"` // the Raft index when the instance was allowed to vote; 0 for a founder
+	Count         uint64                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`                             // of the last one
+	Ids           []uint64               `protobuf:"fixed64,4,rep,packed,name=ids,proto3" json:"ids,omitempty"`                         // random, in ascending order of their counts, without gaps
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Marks) Reset() {
+	*x = Marks{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Marks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Marks) ProtoMessage() {}
+
+func (x *Marks) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Marks.ProtoReflect.Descriptor instead.
+func (*Marks) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Marks) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *Marks) GetAdmittedAt() uint64 {
+	if x != nil {
+		return x.AdmittedAt
+	}
+	return 0
+}
+
+func (x *Marks) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Marks) GetIds() []uint64 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+// MarkBook is what a peer keeps about marks, next to its term and vote.
+type MarkBook struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PeerId    string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Own       *Marks                 `protobuf:"bytes,2,opt,name=own,proto3" json:"own,omitempty"`
+	ClusterId string                 `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`                                                  // of known
+	Known     map[string]*Marks      `protobuf:"bytes,4,rep,name=known,proto3" json:"known,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of other peers, by id
+	// When the file of the term and the vote was created, in nanoseconds since 1970; 0 if the file
+	// system does not know. A copy of the directory has another time.
+	Born          int64 `protobuf:"varint,5,opt,name=born,proto3" json:"born,omitempty"`
+	Stopped       bool  `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"` // the peer has stopped since its last mark, and acknowledged nothing later
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkBook) Reset() {
+	*x = MarkBook{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkBook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkBook) ProtoMessage() {}
+
+func (x *MarkBook) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkBook.ProtoReflect.Descriptor instead.
+func (*MarkBook) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *MarkBook) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *MarkBook) GetOwn() *Marks {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *MarkBook) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
+	}
+	return ""
+}
+
+func (x *MarkBook) GetKnown() map[string]*Marks {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
+func (x *MarkBook) GetBorn() int64 {
+	if x != nil {
+		return x.Born
+	}
+	return 0
+}
+
+func (x *MarkBook) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
@@ -784,7 +1124,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1136,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1149,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LeaveRequest) GetPeerId() string {
@@ -827,7 +1167,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +1179,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +1192,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{15}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{20}
 }
 
 // GossipMeta is the description of a peer in gossip: at most 512 bytes.
@@ -879,7 +1219,7 @@ type GossipMeta struct {
 
 func (x *GossipMeta) Reset() {
 	*x = GossipMeta{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1231,7 @@ func (x *GossipMeta) String() string {
 func (*GossipMeta) ProtoMessage() {}
 
 func (x *GossipMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1244,7 @@ func (x *GossipMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMeta.ProtoReflect.Descriptor instead.
 func (*GossipMeta) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{16}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GossipMeta) GetId() string {
@@ -1002,9 +1342,10 @@ var File_proto_internal_v1_peer_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/internal/v1/peer.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/cluster.proto\"$\n" +
+	"\x1cproto/internal/v1/peer.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/cluster.proto\"W\n" +
 	"\x0eConfirmRequest\x12\x12\n" +
-	"\x04term\x18\x01 \x01(\x04R\x04term\">\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x121\n" +
+	"\x05known\x18\x02 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x05known\">\n" +
 	"\x0fConfirmResponse\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x17\n" +
 	"\apeer_id\x18\x02 \x01(\tR\x06peerId\"?\n" +
@@ -1015,12 +1356,13 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"&\n" +
 	"\x10StandDownRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\"\x13\n" +
-	"\x11StandDownResponse\"c\n" +
+	"\x11StandDownResponse\"y\n" +
 	"\fAdmitRequest\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x18\n" +
-	"\aprepare\x18\x03 \x01(\bR\aprepare\"\x0f\n" +
+	"\aprepare\x18\x03 \x01(\bR\aprepare\x12\x14\n" +
+	"\x05index\x18\x04 \x01(\x04R\x05index\"\x0f\n" +
 	"\rAdmitResponse\"\x0e\n" +
 	"\fStatsRequest\"\x81\x03\n" +
 	"\rStatsResponse\x12\x17\n" +
@@ -1051,7 +1393,40 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\"=\n" +
 	"\rVouchResponse\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\bR\x06server\x12\x14\n" +
-	"\x05voter\x18\x02 \x01(\bR\x05voter\"'\n" +
+	"\x05voter\x18\x02 \x01(\bR\x05voter\"I\n" +
+	"\vMeetRequest\x12:\n" +
+	"\bgreeting\x18\x01 \x01(\v2\x1e.holdfast.internal.v1.GreetingR\bgreeting\"J\n" +
+	"\fMeetResponse\x12:\n" +
+	"\bgreeting\x18\x01 \x01(\v2\x1e.holdfast.internal.v1.GreetingR\bgreeting\"\xa9\x02\n" +
+	"\bGreeting\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x17\n" +
+	"\apeer_id\x18\x02 \x01(\tR\x06peerId\x12\x1a\n" +
+	"\badmitted\x18\x03 \x01(\bR\badmitted\x121\n" +
+	"\x05marks\x18\x04 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x05marks\x12?\n" +
+	"\x05known\x18\x05 \x03(\v2).holdfast.internal.v1.Greeting.KnownEntryR\x05known\x1aU\n" +
+	"\n" +
+	"KnownEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x05value:\x028\x01\"l\n" +
+	"\x05Marks\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1f\n" +
+	"\vadmitted_at\x18\x02 \x01(\x04R\n" +
+	"admittedAt\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x10\n" +
+	"\x03ids\x18\x04 \x03(\x06R\x03ids\"\xb7\x02\n" +
+	"\bMarkBook\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12-\n" +
+	"\x03own\x18\x02 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x03own\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\x03 \x01(\tR\tclusterId\x12?\n" +
+	"\x05known\x18\x04 \x03(\v2).holdfast.internal.v1.MarkBook.KnownEntryR\x05known\x12\x12\n" +
+	"\x04born\x18\x05 \x01(\x03R\x04born\x12\x18\n" +
+	"\astopped\x18\x06 \x01(\bR\astopped\x1aU\n" +
+	"\n" +
+	"KnownEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x05value:\x028\x01\"'\n" +
 	"\fLeaveRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\"\x0f\n" +
 	"\rLeaveResponse\"\x9a\x03\n" +
@@ -1071,7 +1446,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	" \x01(\tR\aversion\x12\x18\n" +
 	"\afailure\x18\v \x01(\tR\afailure\x12\x14\n" +
 	"\x05start\x18\f \x01(\x10R\x05start\x12%\n" +
-	"\x0eadmit_manually\x18\r \x01(\bR\radmitManually2\xe7\x05\n" +
+	"\x0eadmit_manually\x18\r \x01(\bR\radmitManually2\xbb\x06\n" +
 	"\vPeerService\x12[\n" +
 	"\aConfirm\x12$.holdfast.internal.v1.ConfirmRequest\x1a%.holdfast.internal.v1.ConfirmResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tReadIndex\x12&.holdfast.internal.v1.ReadIndexRequest\x1a'.holdfast.internal.v1.ReadIndexResponse\"\x03\x90\x02\x01\x12a\n" +
@@ -1079,7 +1454,8 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x05Admit\x12\".holdfast.internal.v1.AdmitRequest\x1a#.holdfast.internal.v1.AdmitResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\x05Stats\x12\".holdfast.internal.v1.StatsRequest\x1a#.holdfast.internal.v1.StatsResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\bStateSum\x12%.holdfast.internal.v1.StateSumRequest\x1a&.holdfast.internal.v1.StateSumResponse\"\x03\x90\x02\x01\x12U\n" +
-	"\x05Vouch\x12\".holdfast.internal.v1.VouchRequest\x1a#.holdfast.internal.v1.VouchResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\x05Vouch\x12\".holdfast.internal.v1.VouchRequest\x1a#.holdfast.internal.v1.VouchResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\x04Meet\x12!.holdfast.internal.v1.MeetRequest\x1a\".holdfast.internal.v1.MeetResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\x05Leave\x12\".holdfast.internal.v1.LeaveRequest\x1a#.holdfast.internal.v1.LeaveResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
@@ -1094,7 +1470,7 @@ func file_proto_internal_v1_peer_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_peer_proto_rawDescData
 }
 
-var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_proto_internal_v1_peer_proto_goTypes = []any{
 	(*ConfirmRequest)(nil),        // 0: holdfast.internal.v1.ConfirmRequest
 	(*ConfirmResponse)(nil),       // 1: holdfast.internal.v1.ConfirmResponse
@@ -1110,36 +1486,54 @@ var file_proto_internal_v1_peer_proto_goTypes = []any{
 	(*StateSumResponse)(nil),      // 11: holdfast.internal.v1.StateSumResponse
 	(*VouchRequest)(nil),          // 12: holdfast.internal.v1.VouchRequest
 	(*VouchResponse)(nil),         // 13: holdfast.internal.v1.VouchResponse
-	(*LeaveRequest)(nil),          // 14: holdfast.internal.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 15: holdfast.internal.v1.LeaveResponse
-	(*GossipMeta)(nil),            // 16: holdfast.internal.v1.GossipMeta
-	(*v1.PeerLoad)(nil),           // 17: holdfast.v1.PeerLoad
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*MeetRequest)(nil),           // 14: holdfast.internal.v1.MeetRequest
+	(*MeetResponse)(nil),          // 15: holdfast.internal.v1.MeetResponse
+	(*Greeting)(nil),              // 16: holdfast.internal.v1.Greeting
+	(*Marks)(nil),                 // 17: holdfast.internal.v1.Marks
+	(*MarkBook)(nil),              // 18: holdfast.internal.v1.MarkBook
+	(*LeaveRequest)(nil),          // 19: holdfast.internal.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 20: holdfast.internal.v1.LeaveResponse
+	(*GossipMeta)(nil),            // 21: holdfast.internal.v1.GossipMeta
+	nil,                           // 22: holdfast.internal.v1.Greeting.KnownEntry
+	nil,                           // 23: holdfast.internal.v1.MarkBook.KnownEntry
+	(*v1.PeerLoad)(nil),           // 24: holdfast.v1.PeerLoad
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_proto_internal_v1_peer_proto_depIdxs = []int32{
-	17, // 0: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
-	18, // 1: holdfast.internal.v1.VouchRequest.not_before:type_name -> google.protobuf.Timestamp
-	0,  // 2: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
-	2,  // 3: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
-	4,  // 4: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
-	6,  // 5: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
-	8,  // 6: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
-	10, // 7: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
-	12, // 8: holdfast.internal.v1.PeerService.Vouch:input_type -> holdfast.internal.v1.VouchRequest
-	14, // 9: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
-	1,  // 10: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
-	3,  // 11: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
-	5,  // 12: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
-	7,  // 13: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
-	9,  // 14: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
-	11, // 15: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
-	13, // 16: holdfast.internal.v1.PeerService.Vouch:output_type -> holdfast.internal.v1.VouchResponse
-	15, // 17: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
-	10, // [10:18] is the sub-list for method output_type
-	2,  // [2:10] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	17, // 0: holdfast.internal.v1.ConfirmRequest.known:type_name -> holdfast.internal.v1.Marks
+	24, // 1: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
+	25, // 2: holdfast.internal.v1.VouchRequest.not_before:type_name -> google.protobuf.Timestamp
+	16, // 3: holdfast.internal.v1.MeetRequest.greeting:type_name -> holdfast.internal.v1.Greeting
+	16, // 4: holdfast.internal.v1.MeetResponse.greeting:type_name -> holdfast.internal.v1.Greeting
+	17, // 5: holdfast.internal.v1.Greeting.marks:type_name -> holdfast.internal.v1.Marks
+	22, // 6: holdfast.internal.v1.Greeting.known:type_name -> holdfast.internal.v1.Greeting.KnownEntry
+	17, // 7: holdfast.internal.v1.MarkBook.own:type_name -> holdfast.internal.v1.Marks
+	23, // 8: holdfast.internal.v1.MarkBook.known:type_name -> holdfast.internal.v1.MarkBook.KnownEntry
+	17, // 9: holdfast.internal.v1.Greeting.KnownEntry.value:type_name -> holdfast.internal.v1.Marks
+	17, // 10: holdfast.internal.v1.MarkBook.KnownEntry.value:type_name -> holdfast.internal.v1.Marks
+	0,  // 11: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
+	2,  // 12: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
+	4,  // 13: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
+	6,  // 14: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
+	8,  // 15: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
+	10, // 16: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
+	12, // 17: holdfast.internal.v1.PeerService.Vouch:input_type -> holdfast.internal.v1.VouchRequest
+	14, // 18: holdfast.internal.v1.PeerService.Meet:input_type -> holdfast.internal.v1.MeetRequest
+	19, // 19: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
+	1,  // 20: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
+	3,  // 21: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
+	5,  // 22: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
+	7,  // 23: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
+	9,  // 24: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
+	11, // 25: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
+	13, // 26: holdfast.internal.v1.PeerService.Vouch:output_type -> holdfast.internal.v1.VouchResponse
+	15, // 27: holdfast.internal.v1.PeerService.Meet:output_type -> holdfast.internal.v1.MeetResponse
+	20, // 28: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
+	20, // [20:29] is the sub-list for method output_type
+	11, // [11:20] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_peer_proto_init() }
@@ -1154,7 +1548,7 @@ func file_proto_internal_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_peer_proto_rawDesc), len(file_proto_internal_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

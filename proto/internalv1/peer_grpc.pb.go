@@ -28,6 +28,7 @@ const (
 	PeerService_Stats_FullMethodName     = "/holdfast.internal.v1.PeerService/Stats"
 	PeerService_StateSum_FullMethodName  = "/holdfast.internal.v1.PeerService/StateSum"
 	PeerService_Vouch_FullMethodName     = "/holdfast.internal.v1.PeerService/Vouch"
+	PeerService_Meet_FullMethodName      = "/holdfast.internal.v1.PeerService/Meet"
 	PeerService_Leave_FullMethodName     = "/holdfast.internal.v1.PeerService/Leave"
 )
 
@@ -53,6 +54,8 @@ type PeerServiceClient interface {
 	// Returns the place of a peer in the latest Raft configuration that this peer knows. A peer whose
 	// own configuration lacks the leader asks it.
 	Vouch(ctx context.Context, in *VouchRequest, opts ...grpc.CallOption) (*VouchResponse, error)
+	// Compares the marks of two peers' data directories (package marks).
+	Meet(ctx context.Context, in *MeetRequest, opts ...grpc.CallOption) (*MeetResponse, error)
 	// Asks the leader to remove a peer that leaves permanently.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 }
@@ -135,6 +138,16 @@ func (c *peerServiceClient) Vouch(ctx context.Context, in *VouchRequest, opts ..
 	return out, nil
 }
 
+func (c *peerServiceClient) Meet(ctx context.Context, in *MeetRequest, opts ...grpc.CallOption) (*MeetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MeetResponse)
+	err := c.cc.Invoke(ctx, PeerService_Meet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -167,6 +180,8 @@ type PeerServiceServer interface {
 	// Returns the place of a peer in the latest Raft configuration that this peer knows. A peer whose
 	// own configuration lacks the leader asks it.
 	Vouch(context.Context, *VouchRequest) (*VouchResponse, error)
+	// Compares the marks of two peers' data directories (package marks).
+	Meet(context.Context, *MeetRequest) (*MeetResponse, error)
 	// Asks the leader to remove a peer that leaves permanently.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
@@ -199,6 +214,9 @@ func (UnimplementedPeerServiceServer) StateSum(context.Context, *StateSumRequest
 }
 func (UnimplementedPeerServiceServer) Vouch(context.Context, *VouchRequest) (*VouchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Vouch not implemented")
+}
+func (UnimplementedPeerServiceServer) Meet(context.Context, *MeetRequest) (*MeetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Meet not implemented")
 }
 func (UnimplementedPeerServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -350,6 +368,24 @@ func _PeerService_Vouch_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_Meet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MeetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).Meet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_Meet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).Meet(ctx, req.(*MeetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -402,6 +438,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Vouch",
 			Handler:    _PeerService_Vouch_Handler,
+		},
+		{
+			MethodName: "Meet",
+			Handler:    _PeerService_Meet_Handler,
 		},
 		{
 			MethodName: "Leave",

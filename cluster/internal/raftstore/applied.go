@@ -64,6 +64,11 @@ func (s *checksumLogs) loadApplied(bolt *raftboltdb.BoltStore) error {
 	return nil
 }
 
+// noteApplied records the newest entry that the peer has applied.
+func (s *checksumLogs) noteApplied(bolt *raftboltdb.BoltStore) error {
+	return bolt.SetUint64(keyLogApplied, s.applied())
+}
+
 // Replaces returns an error if a snapshot of the leader would replace entries that this peer has
 // applied by fewer. A single one may be left from before, when the answer to it was lost. A leader
 // that lacks the entries sends it again and again, and then the peer stops.

@@ -30,40 +30,41 @@ const (
 // keyLogStore is the key in bolt that records which store has the log. It never changes.
 var keyLogStore = []byte("HoldfastLogStore")
 
-// openLog opens the Raft log. The store of a new log is recorded once it exists.
-func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() error, error) {
+// openLog opens the Raft log. The store of a new log is recorded once it exists. noteLast records
+// how far the log reaches on disk.
+func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (_ raft.LogStore, closeLog, noteLast func() error, _ error) {
 	nothing := func() error { return nil }
 	path := filepath.Join(cfg.Dir, walDir)
 	is, err := cfg.storeOf(bolt)
 	if err != nil {
-		return nil, nothing, err
+		return nil, nothing, nothing, err
 	}
 	fresh := is == ""
 	if is = cmp.Or(is, cfg.LogStore, LogStoreWAL); fresh && cfg.ReadOnly {
 		is = LogStoreBolt // which has no entry, either
 	}
 	if cfg.LogStore != "" && cfg.LogStore != is {
-		return nil, nothing, fmt.Errorf("log store is %q, but data directory %s has its raft log in %q, which cannot be "+
+		return nil, nothing, nothing, fmt.Errorf("log store is %q, but data directory %s has its raft log in %q, which cannot be "+
 			"changed: set log_store to %s, or move the directory away to rejoin with an empty one",
 			cfg.LogStore, cfg.Dir, is, is)
 	}
-	logs, closeLog := raft.LogStore(bolt), nothing
+	logs, closeLog, noteLast := raft.LogStore(bolt), nothing, nothing
 	if is == LogStoreWAL {
 		if _, err := os.Stat(filepath.Join(path, walMeta)); err != nil && !fresh {
-			return nil, nothing, fmt.Errorf("open raft log %s: the log is missing: %w: %s", path, err, DamageAdvice)
+			return nil, nothing, nothing, fmt.Errorf("open raft log %s: the log is missing: %w: %s", path, err, DamageAdvice)
 		}
 		segments, err := openWALLogs(cfg, path, bolt, fresh)
 		if err != nil {
-			return nil, nothing, err
+			return nil, nothing, nothing, err
 		}
-		logs, closeLog = segments, segments.Close
+		logs, closeLog, noteLast = segments, segments.Close, segments.noteLast
 	}
 	if fresh && !cfg.ReadOnly {
 		if err := bolt.Set(keyLogStore, []byte(is)); err != nil {
-			return nil, nothing, errors.Join(fmt.Errorf("record that the raft log is in %s: %w", is, err), closeLog())
+			return nil, nothing, nothing, errors.Join(fmt.Errorf("record that the raft log is in %s: %w", is, err), closeLog())
 		}
 	}
-	return logs, closeLog, nil
+	return logs, closeLog, noteLast, nil
 }
 
 // storeOf returns the store of the log in the data directory, or "" if the directory has never held

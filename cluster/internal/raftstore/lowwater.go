@@ -18,7 +18,7 @@ var keyLogLowWater = []byte("HoldfastLogFloor")
 // newest file is missing or truncated, the WAL silently starts over. But a peer that has
 // lost acknowledged entries must not vote. So bolt, which stores the votes, also records
 // how far the segments reach: not with each write, but with the first write, when the log
-// is shortened, and at shutdown.
+// is shortened, each minute, and at shutdown.
 type walLogs struct {
 	*wal.WAL
 	bolt *raftboltdb.BoltStore
@@ -109,12 +109,15 @@ func (f *walLogs) DeleteRange(from, to uint64) error {
 }
 
 // Close records where the log ends, and closes it.
-func (f *walLogs) Close() error {
+func (f *walLogs) Close() error { return errors.Join(f.noteLast(), f.WAL.Close()) }
+
+// noteLast records where the log ends.
+func (f *walLogs) noteLast() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, err := f.LastIndex()
-	if err == nil {
-		err = f.set(last)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, f.WAL.Close())
+	return f.set(last)
 }

@@ -71,6 +71,9 @@ type Stores struct {
 	guard     *diskGuard
 	dir       string // empty in memory
 	snapshots *notedSnaps
+	bolt      *raftboltdb.BoltStore // nil in memory
+	memory    []byte                // the marks in memory
+	noteEnd   func() error          // nil in memory
 }
 
 // Open opens the stores. It returns an error if the directory is in use, or if its files are
@@ -123,7 +126,7 @@ func (c *Config) wrapped(s raft.LogStore) raft.LogStore {
 
 // openFiles opens the log, in bolt or in segments, and the snapshots.
 func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *Stores, err error) {
-	store, closeLog, err := openLog(cfg, bolt)
+	store, closeLog, noteLast, err := openLog(cfg, bolt)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closeLog())
@@ -167,11 +170,12 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 	noted := &notedSnaps{SnapshotStore: snaps, sync: cfg.syncSnapshot}
 	return &Stores{
 		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, late: late, snapshots: noted,
-		Measure: bolt.RunMetrics, applied: logs.applied,
+		Measure: bolt.RunMetrics, applied: logs.applied, bolt: bolt,
+		noteEnd: func() error { return errors.Join(logs.noteApplied(bolt), noteLast()) },
 		close: func() error {
 			var noted error
 			if !cfg.ReadOnly {
-				noted = bolt.SetUint64(keyLogApplied, logs.applied())
+				noted = logs.noteApplied(bolt)
 			}
 			return errors.Join(noted, closeLog(), bolt.Close())
 		},

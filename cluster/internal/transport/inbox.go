@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // Sender is the peer at the other end of a connection. It is empty without TLS.
@@ -36,6 +37,9 @@ type Guard struct {
 	// Connect returns an error if a peer may not send anything. It is asked for each connection,
 	// and again each second in which messages arrive.
 	Connect func(Sender) error
+	// Greet returns an error if the data directory of the peer that has sent a greeting, or that of
+	// this peer, must not vote. It is asked for each connection that Connect allows.
+	Greet func(*internalv1.Greeting) error
 	// Message returns an error if a peer may not send this message of Raft, whose header names a
 	// peer.
 	Message func(from Sender, named string, message any) error
@@ -153,6 +157,9 @@ func (g *Gate) route(c net.Conn) {
 	}
 	if err == nil && g.guard.Connect != nil {
 		err = g.guard.Connect(from)
+	}
+	if k, ok := c.(interface{ Greeting() *internalv1.Greeting }); ok && err == nil && g.guard.Greet != nil {
+		err = g.guard.Greet(k.Greeting())
 	}
 	if err != nil {
 		_ = c.Close()

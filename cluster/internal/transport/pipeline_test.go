@@ -14,7 +14,7 @@ type noAddrs struct{}
 func (noAddrs) ServerAddr(raft.ServerID) (raft.ServerAddress, error) { return "", ErrNotAdmitted }
 
 func mustListen() *Stream {
-	s, err := Listen(StreamConfig{Addr: "127.0.0.1:0", Cluster: func() string { return "" }, Logger: discard()})
+	s, err := Listen(StreamConfig{Addr: "127.0.0.1:0", Logger: discard()})
 	if err != nil {
 		panic(err)
 	}

@@ -21,7 +21,7 @@ func entries() *raft.AppendEntriesRequest {
 // serveAt answers Raft calls at an address.
 func serveAt(t *testing.T, addr string) {
 	t.Helper()
-	s, err := Listen(StreamConfig{Addr: addr, Cluster: func() string { return "" }, Logger: discard()})
+	s, err := Listen(StreamConfig{Addr: addr, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

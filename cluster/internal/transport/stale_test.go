@@ -10,7 +10,7 @@ import (
 // n have arrived.
 func answering(t *testing.T, addr string, n int) *Gate {
 	t.Helper()
-	s, err := Listen(StreamConfig{Addr: addr, Cluster: func() string { return "" }, Logger: discard()})
+	s, err := Listen(StreamConfig{Addr: addr, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // Stream is the layer through which Raft's transport dials and accepts. It uses mutual TLS,
@@ -23,13 +26,14 @@ import (
 // It tracks its connections and closes them with the listener. The transport would leave
 // idle ones open, and other peers would consider this peer alive.
 //
-// The dialing side sends its cluster id first, and a peer of another cluster closes the
-// connection. Gossip keeps clusters apart too, but it may be behind, and entries of another
-// cluster's log would destroy both.
+// The dialing side first says which peer of which cluster it is, and a peer of another cluster
+// closes the connection. Gossip keeps clusters apart too, but it may be behind, and entries of
+// another cluster's log would destroy both. The greeting also has the marks of package marks, which
+// Guard compares before any message counts.
 type Stream struct {
 	net.Listener
 	advertise address
-	cluster   func() string           // empty as long as it is unknown
+	greeting  func() *internalv1.Greeting
 	sec       *streamTLS              // nil for plain TCP
 	fault     func(addr string) error // for tests; may be nil
 	log       *slog.Logger
@@ -51,8 +55,8 @@ type StreamConfig struct {
 	Addr string
 	// Advertise is the address that other peers use. If it is empty, that is the listen address.
 	Advertise string
-	// Cluster returns the id of this peer's cluster, or "" as long as it is unknown.
-	Cluster func() string
+	// Greeting returns the beginning of a connection. If it is nil, nothing is known yet.
+	Greeting func() *internalv1.Greeting
 	// TLS holds the certificates. If it is nil, connections are plain TCP.
 	TLS *peertls.Store
 	// PeersAt returns the peers that may be at an address; none if it is unknown.
@@ -76,10 +80,13 @@ func Listen(cfg StreamConfig) (*Stream, error) {
 		_ = l.Close()
 		return nil, err
 	}
+	if cfg.Greeting == nil {
+		cfg.Greeting = func() *internalv1.Greeting { return &internalv1.Greeting{} }
+	}
 	return &Stream{
 		Listener:  l,
 		advertise: address(advertise),
-		cluster:   cfg.Cluster,
+		greeting:  cfg.Greeting,
 		sec:       newStreamTLS(cfg.TLS, cfg.PeersAt),
 		fault:     cfg.Fault,
 		log:       cfg.Logger,
@@ -130,21 +137,30 @@ func (s *Stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 			return nil, fmt.Errorf("connect to the peer at %s: %w", addr, err)
 		}
 	}
-	if _, err := c.Write(greeting(s.cluster())); err != nil {
+	hello, err := encode(s.greeting())
+	if err == nil {
+		_, err = c.Write(hello)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("send the greeting to %s: %w", addr, err), c.Close())
 	}
 	return s.track(c)
 }
 
 const (
-	greetingMagic   = "HFR1"
+	greetingMagic   = "HFR2"
 	greetingTimeout = 10 * time.Second
+	greetingSize    = 256 << 10 // bytes: far more than one has
 )
 
-// greeting returns the bytes that begin a connection: a magic word, the length of the
-// cluster id, and the id.
-func greeting(cluster string) []byte {
-	return append(append([]byte(greetingMagic), byte(len(cluster))), cluster...)
+// encode returns the bytes that begin a connection: a magic word, the length of the greeting, and
+// the greeting.
+func encode(g *internalv1.Greeting) ([]byte, error) {
+	body, err := proto.Marshal(g)
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.BigEndian.AppendUint32([]byte(greetingMagic), uint32(len(body))), body...), nil
 }
 
 // greetedConn is an accepted connection. Its greeting is read by Identify or the first Read, so
@@ -152,8 +168,9 @@ func greeting(cluster string) []byte {
 type greetedConn struct {
 	net.Conn
 	s    *Stream
-	once sync.Once    // reads the greeting
-	bad  error        // the result of that
+	once sync.Once // reads the greeting
+	bad  error     // the result of that
+	said *internalv1.Greeting
 	read atomic.Int64 // time of the last read, in nanoseconds since 1970
 }
 
@@ -171,6 +188,9 @@ func (c *greetedConn) Identify() (Sender, error) {
 	_, id, _ := peertls.PeerID(leaf) // the handshake has checked it
 	return Sender{ID: id, Cert: leaf}, nil
 }
+
+// Greeting returns what the peer at the other end has said first. Identify must have succeeded.
+func (c *greetedConn) Greeting() *internalv1.Greeting { return c.said }
 
 // Read implements net.Conn. The transport reads from one goroutine.
 func (c *greetedConn) Read(p []byte) (int, error) {
@@ -211,7 +231,7 @@ func (c *greetedConn) greet() error {
 			c.s.sec.refused(c.s.log, c.RemoteAddr(), err)
 		}
 	}
-	head := make([]byte, len(greetingMagic)+1)
+	head := make([]byte, len(greetingMagic)+4)
 	if err == nil {
 		_, err = io.ReadFull(c.Conn, head)
 	}
@@ -222,15 +242,29 @@ func (c *greetedConn) greet() error {
 		c.s.log.Warn("raft connection refused: not from a holdfast peer", "from", c.RemoteAddr())
 		return errors.New("no greeting")
 	}
-	id := make([]byte, head[len(greetingMagic)])
-	if _, err := io.ReadFull(c.Conn, id); err != nil {
+	size := binary.BigEndian.Uint32(head[len(greetingMagic):])
+	if size > greetingSize {
+		return fmt.Errorf("the greeting has %d bytes, more than %d", size, greetingSize)
+	}
+	body, said := make([]byte, size), &internalv1.Greeting{}
+	if _, err := io.ReadFull(c.Conn, body); err != nil {
 		return err
 	}
-	if own := c.s.cluster(); len(id) > 0 && own != "" && own != string(id) {
+	if err := proto.Unmarshal(body, said); err != nil {
+		return fmt.Errorf("read the greeting: %w", err)
+	}
+	own, id := c.s.greeting().GetClusterId(), said.GetClusterId()
+	if id != "" && own != "" && own != id {
 		c.s.log.Error("raft connection refused: from another cluster",
-			"from", c.RemoteAddr(), "cluster", string(id), "own", own)
+			"from", c.RemoteAddr(), "cluster", id, "own", own)
 		return errors.New("another cluster")
 	}
+	if secure, ok := c.Conn.(*secureConn); ok && said.GetPeerId() != "" && !secure.of(said.GetPeerId()) {
+		c.s.log.Warn("raft connection refused: the certificate is not that of the named peer",
+			"from", c.RemoteAddr(), "id", said.GetPeerId())
+		return errors.New("another peer's certificate")
+	}
+	c.said = said
 	return c.SetDeadline(time.Time{})
 }
 
@@ -270,6 +304,14 @@ func (c *streamConn) Identify() (Sender, error) {
 		return g.Identify()
 	}
 	return Sender{}, nil
+}
+
+// Greeting returns what the peer at the other end of an accepted connection has said first.
+func (c *streamConn) Greeting() *internalv1.Greeting {
+	if g, ok := c.Conn.(*greetedConn); ok {
+		return g.Greeting()
+	}
+	return nil
 }
 
 // Close implements net.Conn.

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 func TestGateRefusesVotes(t *testing.T) {
@@ -163,6 +166,50 @@ func TestGateJudgesByLog(t *testing.T) {
 	}
 }
 
+// TestGreetingsAreJudgedFirst checks that no message of a peer reaches Raft if its greeting is
+// refused, and that the greeting arrives whole.
+func TestGreetingsAreJudgedFirst(t *testing.T) {
+	said := &internalv1.Greeting{PeerId: "n1", Admitted: true,
+		Marks: &internalv1.Marks{Instance: "i", Count: 99, Ids: []uint64{1, 2}}}
+	for _, refused := range []bool{false, true} {
+		to, from := mustListen(), mustListen()
+		from.greeting = func() *internalv1.Greeting { return said }
+		var got *internalv1.Greeting
+		g := NewGate(to, Guard{Greet: func(h *internalv1.Greeting) error {
+			if got = h; refused {
+				return errors.New("too old")
+			}
+			return nil
+		}}, nil, discard())
+		g.Admit(true)
+		reached := make(chan bool, 1)
+		go func() { // ends with the message, or with the gate
+			select {
+			case rpc := <-g.Consumer():
+				reached <- true
+				rpc.Respond(&raft.RequestVoteResponse{}, nil)
+			case <-g.stop:
+				reached <- false
+			}
+		}()
+		sender := raft.NewNetworkTransport(from, 1, 5*time.Second, io.Discard)
+		err := sender.RequestVote("g", raft.ServerAddress(to.Addr().String()), &raft.RequestVoteRequest{},
+			&raft.RequestVoteResponse{})
+		if (err != nil) != refused {
+			t.Errorf("refused: %t: got %v", refused, err)
+		}
+		if err := errors.Join(g.Close(), sender.Close()); err != nil {
+			t.Error(err)
+		}
+		if <-reached == refused {
+			t.Errorf("refused: %t: got a message in raft: %t", refused, !refused)
+		}
+		if !proto.Equal(got, said) {
+			t.Errorf("greeting: got %v, want %v", got, said)
+		}
+	}
+}
+
 func TestStreamsOfOneClusterOnly(t *testing.T) {
 	for _, tc := range []struct {
 		from, to string
@@ -171,7 +218,10 @@ func TestStreamsOfOneClusterOnly(t *testing.T) {
 		{"x", "x", true}, {"", "x", true}, {"x", "", true}, {"x", "y", false},
 	} {
 		to, from := mustListen(), mustListen()
-		to.cluster, from.cluster = func() string { return tc.to }, func() string { return tc.from }
+		of := func(id string) func() *internalv1.Greeting {
+			return func() *internalv1.Greeting { return &internalv1.Greeting{ClusterId: id} }
+		}
+		to.greeting, from.greeting = of(tc.to), of(tc.from)
 		c, err := from.Dial(raft.ServerAddress(to.Addr().String()), time.Second)
 		if err != nil {
 			t.Fatal(err)
