@@ -51,6 +51,7 @@ func importRules() []importRule {
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
 		{part: "internal/nearest"},
+		{part: "internal/misfit", may: []string{"internal/nearest"}, tests: []string{"proto/..."}},
 		{part: "internal/guard"},    // for tests only
 		{part: "internal/oidctest"}, // for tests only
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
@@ -63,7 +64,8 @@ func importRules() []importRule {
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
-		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts"}, tests: []string{"cluster/freeport"}},
+		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/misfit"},
+			tests: []string{"cluster/freeport"}},
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{
@@ -74,7 +76,7 @@ func importRules() []importRule {
 		{part: "internal/images/...", may: []string{
 			"proto/...", "internal/wait", "fsm", "cluster", "providers", "server/auth",
 		}},
-		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster"}},
+		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster"}, tests: []string{"server/egress"}},
 		{part: "server/internal/request", may: []string{"fsm", "internal/filter"}, tests: []string{"proto/..."}},
 		{part: "server/internal/page", may: []string{"server/internal/request"}, tests: []string{"proto/..."}},
 		{part: "server/internal/watch", may: []string{"internal/filter"}, tests: []string{"proto/..."}},
@@ -84,7 +86,7 @@ func importRules() []importRule {
 		{part: "server/ui/history", may: []string{"proto/...", "fsm", "cluster", "server/ui/history/series"},
 			tests: []string{"fsm/fsmtest"}},
 		{part: "server/...", may: []string{
-			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
+			"proto/...", "internal/misfit", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
 			"internal/imageformat", "internal/images/...", "internal/secrets", "internal/wait",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
@@ -104,7 +106,7 @@ func importRules() []importRule {
 		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
-			"internal/imageformat", "internal/nearest", "internal/secrets", "internal/wait",
+			"internal/imageformat", "internal/misfit", "internal/nearest", "internal/secrets", "internal/wait",
 		}, tests: []string{"fsm/fsmtest", "internal/oidctest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",

@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 )
@@ -57,9 +60,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var addrs []string
 	for _, a := range c.Addrs {
-		addr, err := normalizeAddr(a)
+		addr, err := ParseAddr(a)
 		if err != nil {
-			return c, err
+			return c, fmt.Errorf("dial: %w", err)
 		}
 		if (c.Token != "" || c.Tokens != nil) && c.TLS == nil && !loopback(addr) {
 			return c, fmt.Errorf("dial %s: refusing to send the token without TLS: "+
@@ -78,20 +81,51 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func normalizeAddr(addr string) (string, error) {
-	addr = strings.TrimSpace(addr)
-	bare := strings.Trim(addr, "[]")
-	if ip, err := netip.ParseAddr(bare); err == nil {
+// ParseAddr returns the address of a peer as host:port. The text is host:port, or a host alone,
+// which gets DefaultPort.
+func ParseAddr(text string) (string, error) {
+	addr := strings.TrimSpace(text)
+	wrong := func(why string) (string, error) {
+		return "", fmt.Errorf("address %q %s: want host:port, such as 127.0.0.1:%s", text, why, DefaultPort)
+	}
+	if ip, err := netip.ParseAddr(strings.Trim(addr, "[]")); err == nil {
 		return net.JoinHostPort(ip.String(), DefaultPort), nil
 	}
-	if addr != "" && !strings.Contains(addr, ":") {
-		return net.JoinHostPort(addr, DefaultPort), nil
+	if _, rest, ok := strings.Cut(addr, "://"); ok {
+		return wrong(fmt.Sprintf("is a URL: leave out %q", strings.TrimSuffix(addr, rest)))
+	}
+	if !strings.Contains(addr, ":") {
+		addr = net.JoinHostPort(addr, DefaultPort)
 	}
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host == "" || port == "" || strings.Contains(addr, "/") {
-		return "", fmt.Errorf("dial: address %q is not host:port, e.g. 127.0.0.1:%s", addr, DefaultPort)
+	if err != nil {
+		return wrong("is not host:port")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return wrong(fmt.Sprintf("has the port %q, not 1 to 65535", port))
+	}
+	if why := wrongHost(host); why != "" {
+		return wrong(why)
 	}
 	return addr, nil
+}
+
+// wrongHost returns the reason why a text is neither the name nor the address of a host, or "".
+func wrongHost(host string) string {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return ""
+	}
+	switch {
+	case host == "":
+		return "has no host"
+	case strings.Trim(host, "0123456789.") == "":
+		return "is not an address: an IPv4 address has four numbers from 0 to 255"
+	case strings.ContainsFunc(host, func(r rune) bool {
+		return r < utf8.RuneSelf && !strings.ContainsRune("-._", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}):
+		return "has no name of a host"
+	}
+	return ""
 }
 
 func loopback(addr string) bool {

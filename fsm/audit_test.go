@@ -32,6 +32,7 @@ func newestEvent(t testing.TB, p *fsmtest.Peer) *holdfastv1.AuditEvent {
 }
 
 func TestAuditEvent(t *testing.T) {
+	long := strings.Repeat("x", 128)
 	for _, tt := range []struct {
 		op                        proto.Message
 		resource, outcome, reason string
@@ -49,6 +50,10 @@ func TestAuditEvent(t *testing.T) {
 		{&internalv1.CreatePlan{Plan: planOf("plan/x", "ssh")}, "plans/plan/x", "OK", ""},
 		{createToken("t-1", holdfastv1.Role_VIEWER), "tokens/t-1", "OK", ""},
 		{putSecret("bmc/r1", 1), "secrets/bmc/r1", "OK", ""},
+		{&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: long}}, "pools/" + long, "OK", ""}, // the longest ids
+		{putSecret("bmc/"+long[4:], 1), "secrets/bmc/" + long[4:], "OK", ""},
+		{&internalv1.CreatePlan{Plan: planOf("plan/"+long[5:], "ssh")}, "plans/plan/" + long[5:], "OK", ""},
+		{&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: long + "x"}}, "pools/?", "INVALID_ARGUMENT", "INVALID_FIELD"},
 		{&internalv1.RemovePeer{Id: "p9"}, "peers/p9", "OK", ""},
 		{&internalv1.BeginAttempt{RunId: "run-r-1"}, "runs/run-r-1", "", ""},
 	} {

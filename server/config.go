@@ -78,6 +78,9 @@ type Config struct {
 	Keys *secrets.Keyring
 	// Files stores the files of images; without it no file can be uploaded.
 	Files images.Files
+	// DenyURL returns an error for a URL that no peer may fetch, such as one of a denied network.
+	// By default all are allowed.
+	DenyURL func(url string) error
 	// Archive contains the steps and logs of old runs; without it this peer cannot read
 	// them.
 	Archive runs.Archive

@@ -159,6 +159,7 @@ func TestPutSecretRefuses(t *testing.T) {
 		want              string // "" is fine
 	}{
 		{"bmc", "a", "bmc", map[string]string{"username": "u", "password": secret}, ""},
+		{"ssh of root", "b", "ssh", map[string]string{"private_key": key}, ""},
 		{"ssh with a key", "b", "ssh", map[string]string{"username": "u", "private_key": key}, ""},
 		{"ssh with a password", "c", "ssh", map[string]string{"username": "u", "password": secret}, ""},
 		{"ssh with a certificate", "d", "ssh", map[string]string{"username": "u", "private_key": key, "certificate": cert},

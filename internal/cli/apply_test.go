@@ -176,7 +176,7 @@ func TestApplyReportsFailures(t *testing.T) {
 
 	for in, want := range map[string]string{
 		"spec: {rack: r7}\n":                "apply: standard input:1: the document has no id",
-		"machine_id: m-1\nspek: {}\n":       `unknown key "spek": did you mean "spec"?`,
+		"machine_id: m-1\nspek: {}\n":       `unknown key "spek": did you mean spec?`,
 		"plan_id: a\n---\nmachines: [{}]\n": "standard input:3: the document has no id: give it one of machine_id",
 	} {
 		c := command{in: in}

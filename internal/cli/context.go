@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
@@ -86,23 +88,10 @@ func (a *app) contextSet() *cobra.Command {
 					return fmt.Errorf("read the token from standard input: it is empty: %w", err)
 				}
 			}
-			return a.edit(func(f *profile.File) error {
-				c, known := f.Contexts[args[0]]
-				set := func(flag string, to *string, value string) {
-					if cmd.Flags().Changed(flag) {
-						*to = value
-					}
-				}
-				set("token", &c.Token, token)
-				set("ca", &c.CA, a.globals.ca)
-				set("cert", &c.Cert, a.globals.cert)
-				set("key", &c.Key, a.globals.key)
-				if cmd.Flags().Changed("addr") {
-					c.Addrs = splitAddrs(a.globals.addr)
-				}
-				if !known && len(c.Addrs) == 0 {
-					return usagef("%s: --addr is missing: a new context needs the addresses of its peers",
-						cmd.CommandPath())
+			var c profile.Context
+			err := a.edit(func(f *profile.File) (err error) {
+				if c, err = a.changedContext(cmd, f, args[0], token); err != nil {
+					return err
 				}
 				if f.Contexts == nil {
 					f.Contexts = map[string]profile.Context{}
@@ -111,7 +100,67 @@ func (a *app) contextSet() *cobra.Command {
 				f.Current = cmp.Or(f.Current, args[0])
 				return nil
 			})
+			if err == nil {
+				a.noteUnusable(args[0], c)
+			}
+			return err
 		},
+	}
+}
+
+// changedContext returns a context with the flags of a command.
+func (a *app) changedContext(cmd *cobra.Command, f *profile.File, name, token string) (profile.Context, error) {
+	if err := profile.CheckName(name); err != nil {
+		return profile.Context{}, usagef("%s: %s", cmd.CommandPath(), err)
+	}
+	c, known := f.Contexts[name]
+	if cmd.Flags().Changed("token") {
+		c.Token = token
+	}
+	for flag, to := range map[string]*string{"ca": &c.CA, "cert": &c.Cert, "key": &c.Key} {
+		if !cmd.Flags().Changed(flag) {
+			continue
+		}
+		path, err := cmd.Flags().GetString(flag)
+		if err == nil && path != "" {
+			path, err = filepath.Abs(path) // the context is used in any directory
+		}
+		if err != nil {
+			return c, fmt.Errorf("--%s: %w", flag, err)
+		}
+		*to = path
+	}
+	if cmd.Flags().Changed("addr") {
+		c.Addrs = nil
+		for _, text := range splitAddrs(a.globals.addr) {
+			addr, err := client.ParseAddr(text)
+			if err != nil {
+				return c, usagef("--addr: %s", err)
+			}
+			c.Addrs = append(c.Addrs, addr)
+		}
+		if len(c.Addrs) == 0 {
+			return c, usagef("--addr: %q has no address: want host:port, or several with commas", a.globals.addr)
+		}
+	}
+	if !known && len(c.Addrs) == 0 {
+		return c, usagef("%s: --addr is missing: a new context needs the addresses of its peers", cmd.CommandPath())
+	}
+	return c, nil
+}
+
+// noteUnusable shows a context that was set, and why it cannot be used yet.
+func (a *app) noteUnusable(name string, c profile.Context) {
+	a.note("context %s: %s", name, strings.Join(c.Addrs, ","))
+	settings, err := loadTLS(c)
+	if err == nil {
+		var conn *client.Client // it connects at the first call
+		if conn, err = client.Dial(client.Config{Addrs: c.Addrs, Token: c.Token, TLS: settings}); err == nil {
+			err = conn.Close()
+		}
+	}
+	if err != nil {
+		a.note("note: context %s cannot be used yet: %s", name, err)
 	}
 }
 

@@ -77,6 +77,45 @@ func TestContexts(t *testing.T) {
 	}
 }
 
+// TestContextSetRefuses checks that a context which could never be used is not stored.
+func TestContextSetRefuses(t *testing.T) {
+	home := t.TempDir()
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"", "--addr", "x:1"}, `context "": want a name of 1 to 64`},
+		{[]string{"a b", "--addr", "x:1"}, `context "a b": want a name`},
+		{[]string{"c", "--addr", "x:99999"}, `--addr: address "x:99999" has the port "99999", not 1 to 65535`},
+		{[]string{"c", "--addr", "a:1,http://x:1"}, `address "http://x:1" is a URL: leave out "http://"`},
+		{[]string{"c", "--addr", "10.0.0.300"}, "four numbers"},
+		{[]string{"c", "--addr", ","}, `--addr: "," has no address`},
+		{[]string{"c", "--addr", ""}, `--addr: "" has no address`},
+		{[]string{"c"}, "--addr is missing"},
+	} {
+		c := command{env: map[string]string{"HOME": home}}
+		c.wantCode(t, c.run(t, nil, append([]string{"context", "set"}, tt.args...)...), ExitUsage)
+		wantIn(t, strings.Join(tt.args, " "), c.err.String(), tt.want)
+	}
+	if _, err := os.Stat(filepath.Join(home, ".config", "holdfast", "config.yaml")); err == nil {
+		t.Error("a refused context has been stored")
+	}
+}
+
+// TestContextSetShowsTheContext checks that the answer names the addresses with their ports, and
+// the files that are missing.
+func TestContextSetShowsTheContext(t *testing.T) {
+	home := t.TempDir()
+	c := command{env: map[string]string{"HOME": home}}
+	c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "peer-1, 10.0.0.2:7500", "--ca", "none/ca.pem"), ExitOK)
+	wantIn(t, "stderr", c.err.String(), "context lab: peer-1:7400,10.0.0.2:7500\n", "context lab cannot be used yet: ",
+		"none/ca.pem")
+	f, err := profile.Load(filepath.Join(home, ".config", "holdfast", "config.yaml"))
+	if err != nil || !filepath.IsAbs(f.Contexts["lab"].CA) {
+		t.Errorf("got CA %q (%v), want an absolute path", f.Contexts["lab"].CA, err)
+	}
+}
+
 // TestNamedContextHasPrecedence checks that the environment of one cluster is not used for another
 // one that is named.
 func TestNamedContextHasPrecedence(t *testing.T) {

@@ -34,10 +34,10 @@ func TestEdit(t *testing.T) {
 		{"a change", "machine edit m-123", `sed -i 's/rack: r7/rack: r8/' "$1"`, ExitOK, 1, ""},
 		{"no change", "machine edit m-123", "true", ExitOK, 1, "machine m-123 is unchanged\n"},
 		{"an empty file", "machine edit m-123", `: > "$1"`, ExitOK, 1, "machine m-123 is unchanged\n"},
-		{"mended", "machine edit m-123", `grep -q '^# .*did you mean "rack"' "$1" && sed -i 's/rak: r7/rack: r8/' "$1" ||
+		{"mended", "machine edit m-123", `grep -q '^# .*did you mean rack' "$1" && sed -i 's/rak: r7/rack: r8/' "$1" ||
 sed -i 's/rack: r7/rak: r7/' "$1"`, ExitOK, 2, ""},
 		{"given up", "machine edit m-123", `sed -i 's/rack: r7/rak: r7/' "$1"`, ExitUsage, 2,
-			`unknown key "rak" in "spec": did you mean "rack"?`},
+			`unknown key "rak" in "spec": did you mean rack?`},
 		{"another id", "machine edit m-123", `sed -i 's/m-123/m-124/' "$1"`, ExitUsage, 2,
 			"the text must have one machine with the id m-123"},
 		{"no pool", "machine edit m-123", `sed -i 's/rack: r7/pool: nowhere/' "$1"`, ExitNotFound, 2,

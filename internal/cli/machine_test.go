@@ -92,7 +92,7 @@ func TestInvalidFileRegistersNothing(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: "machine_id: a\n---\nmachine_id: b\nspec:\n  rak: r7\n"}
 	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-"), ExitUsage)
-	want := "error: read machines: standard input:5: unknown key \"rak\" in \"spec\": did you mean \"rack\"?\n"
+	want := "error: read machines: standard input:5: unknown key \"rak\" in \"spec\": did you mean rack?\n"
 	if c.err.String() != want {
 		t.Errorf("got stderr %q, want %q", c.err.String(), want)
 	}

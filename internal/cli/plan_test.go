@@ -82,11 +82,11 @@ func TestPlanFileIsGivenOnce(t *testing.T) {
 func TestPlanFileIsStrict(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, tt := range []struct{ in, want string }{
-		{"plan_id: p\nsteps:\n- name: a\n  reboot: {mode: bmc, forse: true}\n", `error: read plans: standard input:4: unknown key "forse" in "steps[0].reboot": did you mean "force"?`},
+		{"plan_id: p\nsteps:\n- name: a\n  reboot: {mode: bmc, forse: true}\n", `error: read plans: standard input:4: unknown key "forse" in "steps[0].reboot": did you mean force?`},
 		{"plan_id: p\nsteps:\n- name: a\n  rebot: {}\n",
-			`error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean "reboot"?`},
+			`error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean reboot?`},
 		{"plan_id: p\nsteps:\n- name: a\n  timeout_seconds: soon\n",
-			`error: read plans: standard input:4: invalid value for int32 field timeout_seconds: "soon"`},
+			`error: read plans: standard input:4: steps[0].timeout_seconds: "soon" is not a whole number`},
 		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: "steps[0]" has "reboot" and "ssh": only one of them is allowed`},
 	} {
 		c := command{in: tt.in}

@@ -37,7 +37,7 @@ func (a *app) secretPut() *cobra.Command {
 		Long: `Store a secret, or a new version of it, with all its values. A value is read from a file, from standard input or from a
 terminal. It is never an argument: other users of the machine and the shell history would see it.
 
-Types: bmc (username, password), ssh (username, private_key or password, certificate), join (token or kubeconfig,
+Types: bmc (username, password), ssh (username, default root; private_key or password; certificate), join (token or kubeconfig,
 ca_hash, endpoint, certificate_key), token (token), opaque (anything). A line break at the end of a single line is removed.
 
 With --pool only machines of these pools may refer to it. Users who are restricted to pools can only use secrets that are
@@ -174,9 +174,8 @@ func missingValues(kind string, values map[string]string) []string {
 	case "bmc":
 		want = []string{"username", "password"}
 	case "ssh":
-		want = []string{"username", "password"}
-		if values["private_key"] != "" {
-			want = want[:1]
+		if values["private_key"] == "" {
+			want = []string{"password"}
 		}
 	case "join", "token":
 		want = []string{"token"}

@@ -52,7 +52,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"unknown key of a machine", "machines: {m-1: {hangs: ['*']}}", `machine "m-1": unknown key "hangs"`},
 		{"key twice", "seed: 1\nseed: 2", `key "seed" already set`},
 		{"not YAML", "{", "yaml"},
-		{"a list", "[1]", "array"},
+		{"a list", "[1]", "a list"},
 		{"number as duration", "latency: 5", `read duration 5: write it as text with a unit, e.g. "15s"`},
 		{"duration without unit", "boot_time: '5'", `read duration "5"`},
 		{"negative duration", "boot_time: -1s", `read duration "-1s": it must not be negative`},

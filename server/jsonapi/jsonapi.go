@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
@@ -52,7 +53,7 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 		rule.Upload = r.Method.IsStreamingClient()
 		m.HandleFunc(r.Pattern(), rule, writeError, e.handler())
 	}
-	m.Otherwise("/v1/", writeError)
+	m.Otherwise("/v1/", lost(routes))
 }
 
 func newEndpoint(r Route, rpc grpc.ClientConnInterface) (*endpoint, error) {
@@ -70,8 +71,8 @@ func newEndpoint(r Route, rpc grpc.ClientConnInterface) (*endpoint, error) {
 	if r.Body != "*" && r.Body != "" {
 		e.body = r.Method.Input().Fields().ByName(protoreflect.Name(r.Body))
 	}
-	if isString(r.Method.Input(), "request_id") {
-		e.requestID = r.Method.Input().Fields().ByName("request_id")
+	if isString(r.Method.Input(), requestID) {
+		e.requestID = r.Method.Input().Fields().ByName(requestID)
 	}
 	if fd := r.Method.Output().Fields().ByName("data"); fd != nil && fd.Kind() == protoreflect.BytesKind {
 		e.data = fd
@@ -151,7 +152,8 @@ func outgoing(ctx context.Context, r *http.Request) (context.Context, error) {
 	case "stale":
 		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, want)
 	default:
-		return nil, invalid("INVALID_CONSISTENCY", "consistency is not stale or linearizable")
+		return nil, invalid("INVALID_CONSISTENCY", "consistency: "+misfit.Quote(want)+
+			" is neither stale nor linearizable")
 	}
 	if index := r.Header.Get(cluster.HeaderMinIndex); index != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderMinIndex, index)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -53,6 +54,9 @@ type precondition struct {
 	Description string `json:"description"`
 }
 
+// requestID is the field that a header sets over HTTP (readKey).
+const requestID = "request_id"
+
 // problemOf returns the problem of an error.
 func problemOf(err error) *problem {
 	st := status.Convert(err)
@@ -69,7 +73,12 @@ func problemOf(err error) *problem {
 			p.Reason, p.Metadata = d.GetReason(), d.GetMetadata()
 		case *errdetails.BadRequest:
 			for _, f := range d.GetFieldViolations() {
-				p.Fields = append(p.Fields, violation{f.GetField(), f.GetDescription()})
+				v := violation{f.GetField(), f.GetDescription()}
+				if v.Field == requestID && strings.HasPrefix(v.Description, "is required") {
+					v.Description += ": send it as the header Idempotency-Key"
+					p.Detail = strings.Replace(p.Detail, f.GetDescription(), v.Description, 1)
+				}
+				p.Fields = append(p.Fields, v)
 			}
 		case *errdetails.PreconditionFailure:
 			for _, v := range d.GetViolations() {

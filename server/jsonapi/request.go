@@ -3,21 +3,24 @@ package jsonapi
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
@@ -49,10 +52,10 @@ func (e *endpoint) read(r *http.Request, msg proto.Message) error {
 			}
 		}
 		if !utf8.ValidString(value) {
-			return invalid("INVALID_PATH", "the path is not UTF-8")
+			return invalid("INVALID_PATH", "read the path: "+misfit.Quote(value)+" is not UTF-8")
 		}
-		if err := runtime.PopulateFieldFromPath(msg, p, value); err != nil {
-			return invalid("INVALID_PATH", err.Error())
+		if err := runtime.PopulateFieldFromPath(msg, p, value); err != nil { // they are texts
+			return invalid("INVALID_PATH", "read the path: "+misfit.Quote(value)+" is no "+p)
 		}
 	}
 	return e.readKey(r, msg)
@@ -76,35 +79,63 @@ func (e *endpoint) readBody(r *http.Request, msg proto.Message) error {
 		msg = msg.ProtoReflect().Mutable(e.body).Message().Interface()
 	}
 	if err := protojson.Unmarshal(b, msg); err != nil {
-		return invalid("INVALID_BODY", "read the body: "+plain(err))
+		return unfit(b, msg.ProtoReflect().Descriptor())
 	}
 	return nil
 }
 
-// plain returns the text of an error of protojson, without its prefix.
-func plain(err error) string {
-	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	return strings.TrimSpace(strings.TrimPrefix(text, "proto:"))
+// unfit returns the error for a body that the decoder has refused.
+func unfit(body []byte, md protoreflect.MessageDescriptor) error {
+	p := misfit.JSON(body, md)
+	if p == nil { // no such body is known
+		p = &misfit.Problem{Msg: "it does not fit the request: see /docs"}
+	}
+	return &badField{reason: "INVALID_BODY", field: p.Field, prefix: "read the body", why: p.Msg}
 }
 
 // readQuery sets the fields that the query names.
 func (e *endpoint) readQuery(r *http.Request, msg proto.Message) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return invalid("INVALID_QUERY", "read the query: "+err.Error())
+		return invalid("INVALID_QUERY", "read the query: "+misfit.Quote(r.URL.RawQuery)+
+			" is not percent-encoded: write % as %25, ; as %3B")
 	}
-	for key, all := range values {
-		if !e.inQuery(key) {
-			return invalid("UNKNOWN_PARAMETER", "unknown query parameter "+strconv.Quote(key)+": "+e.Name()+
-				" has "+cmp.Or(strings.Join(e.query, ", "), "none"))
-		}
-		if !utf8.ValidString(strings.Join(all, "")) {
-			return invalid("INVALID_QUERY", "query parameter "+key+" is not UTF-8")
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if err := e.checkParameter(key, values[key]); err != nil {
+			return err
 		}
 	}
 	delete(values, consistency)
 	if err := runtime.PopulateQueryParameters(msg, values, &utilities.DoubleArray{}); err != nil {
-		return invalid("INVALID_QUERY", "read the query: "+err.Error())
+		return invalid("INVALID_QUERY", "read the query: a parameter does not fit "+e.Name()+": see /docs")
+	}
+	return nil
+}
+
+// checkParameter returns an error for a query parameter that does not exist or whose value does
+// not fit.
+func (e *endpoint) checkParameter(key string, all []string) error {
+	bad := func(why string) error {
+		return &badField{reason: "INVALID_QUERY", field: key, prefix: "read the query", why: why}
+	}
+	if !e.inQuery(key) {
+		return &badField{reason: "UNKNOWN_PARAMETER", field: key, prefix: "read the query",
+			why: e.Name() + " has no such parameter" + cmp.Or(misfit.Unknown(key, e.query), ": it has none")}
+	}
+	if key == consistency {
+		return nil // outgoing checks it
+	}
+	name, _, _ := strings.Cut(key, "[")
+	fd := fieldAt(e.Method.Input(), name)
+	if fd.IsMap() {
+		fd = fd.MapValue()
+	} else if len(all) > 1 && !fd.IsList() {
+		return bad(fmt.Sprintf("it is given %d times: give it once", len(all)))
+	}
+	for _, text := range all {
+		if why := misfit.Text(fd, text); why != "" {
+			return bad(why)
+		}
 	}
 	return nil
 }
@@ -192,4 +223,29 @@ func (e *tooLarge) GRPCStatus() *status.Status {
 func isTooLarge(err error) bool {
 	_, ok := errors.AsType[*tooLarge](err)
 	return ok
+}
+
+// badField is the refusal of one field of the body or the query.
+type badField struct{ reason, field, prefix, why string }
+
+// Error returns the part of the request, the field and the reason.
+func (e *badField) Error() string {
+	if e.field == "" {
+		return e.prefix + ": " + e.why
+	}
+	return e.prefix + ": " + e.field + ": " + e.why
+}
+
+// GRPCStatus returns the status, with the field as the server has it for other refusals.
+func (e *badField) GRPCStatus() *status.Status {
+	st := invalid(e.reason, e.Error()).GRPCStatus()
+	if e.field == "" {
+		return st
+	}
+	with, err := st.WithDetails(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+		{Field: e.field, Description: e.why}}})
+	if err != nil {
+		return st
+	}
+	return with
 }

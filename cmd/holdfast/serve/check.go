@@ -98,8 +98,15 @@ func (c *Config) checkValues() error {
 	log := slog.New(slog.DiscardHandler)
 	_, err := providers.NewSet(hardware.New(log).Factories(), c.Providers, log)
 	errs := []error{err}
-	if _, err := egress.New(c.DenyURLs); err != nil {
+	policy, err := egress.New(c.DenyURLs)
+	if err != nil {
 		errs = append(errs, fmt.Errorf("read --deny-urls: %w", err))
+		policy = new(egress.Policy) // denies nothing
+	}
+	for i, issuer := range c.OIDCIssuers {
+		if err := policy.CheckURL(issuer.URL); err != nil {
+			errs = append(errs, fmt.Errorf("read oidc_issuers[%d]: issuer %q: %w", i, issuer.URL, err))
+		}
 	}
 	_, err = auth.New(c.gate(log, prometheus.NewRegistry(), "", nil), auth.Deps{})
 	return errors.Join(append(errs, err)...)

@@ -49,7 +49,7 @@ func TestConfigCheck(t *testing.T) {
 		{"an unknown key of a provider", good + "providers: {dc: {kind: fake, endpont: 'http://127.0.0.1:1'}}\n",
 			[]string{"endpont"}},
 		{"an unknown key of an issuer", good + "oidc_issuers: [{issuer: 'https://x', audence: a}]\n",
-			[]string{`unknown key "audence" below "oidc_issuers": did you mean audience?`}},
+			[]string{`unknown key "audence": did you mean audience?`}},
 		{"an issuer without TLS", good + "oidc_issuers: [{issuer: 'http://x.example', audience: a}]\n",
 			[]string{"want https"}},
 		{"an archive that is none", good + "archive: {url: ftp://x}\n", []string{"read --archive-url"}},

@@ -192,7 +192,7 @@ func (c *Config) checkLoopback() error {
 		}
 		host, _, err := net.SplitHostPort(a.addr)
 		if err != nil {
-			return fmt.Errorf("read --%s %q: want host:port", a.flag, a.addr)
+			continue // checkAddresses reports it
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return fmt.Errorf(

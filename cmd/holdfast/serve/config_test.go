@@ -60,7 +60,7 @@ func TestBadFilesNameKeyAndLine(t *testing.T) {
 		{"unknown key of the archive", "archive: {afterr: 1h}\n", `unknown key "afterr" below "archive": did you mean after?`},
 		{"providers", "provider: {}\n", `unknown key "provider": did you mean providers?`},
 		{"twice", "node_id: a\nnode_id: b\n", `line 2: duplicate key "node_id"`},
-		{"not a mapping", "- a\n", "line 1: want keys and values"},
+		{"not a mapping", "- a\n", "line 1: it is no configuration: want keys and values"},
 		{"provider without kind", "providers:\n  x: {endpoint: y}\n", "provider has no kind"},
 		{"nested where a value belongs", "join: {a: b}\n", `line 1: key "join"`},
 	} {

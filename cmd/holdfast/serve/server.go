@@ -207,7 +207,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node,
 		PeerID: cfg.NodeID, Admin: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
-		Note:               vault.guard.Note,
+		Note: vault.guard.Note, DenyURL: fetches.CheckURL,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)

@@ -54,10 +54,13 @@ func ValidName(s string, most int) bool {
 	return true
 }
 
+// maxIdent is the maximum length of an id of any kind: that of pools, providers, plans and secrets.
+const maxIdent = 128
+
 // Ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
 // token in the wrong place, and audit events must not contain it.
 func Ident(id string) string {
-	if len(id) <= 64 && ValidName(strings.ReplaceAll(id, "/", "."), 64) {
+	if ValidName(strings.ReplaceAll(id, "/", "."), maxIdent) {
 		return id
 	}
 	return "?"

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // Section decodes the value of a key that has no flag.
@@ -57,7 +57,7 @@ func Load(fs *pflag.FlagSet, c Config) error {
 	}
 	b, err := os.ReadFile(c.Path)
 	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
+		return fmt.Errorf("read configuration %w", misfit.File(c.Path, err))
 	}
 	var errs []error
 	for _, err := range Each(c.Parse(fs, given, b)) {
@@ -85,14 +85,15 @@ func Each(err error) []error {
 func (c Config) Parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return err
+		line, why, _ := misfit.YAML(err)
+		return fmt.Errorf("line %d: %s", line, why)
 	}
 	if len(doc.Content) == 0 {
 		return nil
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: want keys and values", root.Line)
+		return fmt.Errorf("line %d: it is no configuration: want keys and values, such as node_id: n1", root.Line)
 	}
 	var errs []error
 	seen := map[string]bool{}
@@ -215,36 +216,5 @@ func Decode[T any](n *yaml.Node, key, want string, into any) error {
 	if err == nil {
 		return nil
 	}
-	// Package json has no type for this error, and its text names Go.
-	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-		name = strings.Trim(name, `"`)
-		return fmt.Errorf("line %d: unknown key %q below %q%s", n.Line, name, key,
-			flagerror.Suggest(name, jsonNames(reflect.TypeOf(into).Elem())))
-	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("line %d: key %q: %s is a %s, which does not fit", n.Line, key, wrong.Field, wrong.Value)
-	}
-	return fmt.Errorf("line %d: key %q: %w", n.Line, key, err)
-}
-
-// jsonNames returns the names of the fields of a struct, or of the elements of a list or map.
-func jsonNames(t reflect.Type) []string {
-	switch t.Kind() {
-	case reflect.Slice, reflect.Map, reflect.Pointer:
-		return jsonNames(t.Elem())
-	case reflect.Struct:
-	default:
-		return nil
-	}
-	var names []string
-	for f := range t.Fields() {
-		if f.Anonymous {
-			names = append(names, jsonNames(f.Type)...)
-			continue
-		}
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			names = append(names, name)
-		}
-	}
-	return names
+	return fmt.Errorf("line %d: %s: %s", n.Line, key, misfit.Struct(err, into))
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
-	"github.com/holdfast-metal/holdfast/internal/nearest"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // maxNodes is the maximum size to which aliases can expand a document.
@@ -80,13 +80,7 @@ func unknownKey(key *yaml.Node, md protoreflect.MessageDescriptor, path string) 
 	if path != "" {
 		msg += fmt.Sprintf(" in %q", path)
 	}
-	var names []string
-	for i := range md.Fields().Len() {
-		names = append(names, string(md.Fields().Get(i).Name()))
-	}
-	if best := nearest.Key(key.Value, names); best != "" {
-		msg += fmt.Sprintf(": did you mean %q?", best)
-	}
+	msg += misfit.Unknown(key.Value, misfit.FieldNames(md))
 	return &Error{Line: key.Line, Msg: msg}
 }
 

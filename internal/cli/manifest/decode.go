@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // Source is the content of a file.
@@ -107,37 +105,24 @@ func decodeOne(n *yaml.Node, m proto.Message) error {
 	if err := w.message(n, m.ProtoReflect().Descriptor(), ""); err != nil {
 		return err
 	}
-	return protojson.Unmarshal(w.buf.Bytes(), m)
+	err := protojson.Unmarshal(w.buf.Bytes(), m)
+	if err == nil {
+		return nil
+	}
+	if p := misfit.JSON(w.buf.Bytes(), m.ProtoReflect().Descriptor()); p != nil {
+		return &Error{Line: p.Line, Msg: p.Error()}
+	}
+	return &Error{Line: n.Line, Msg: "a value does not fit its field: see: holdfast explain"} // no such value is known
 }
 
-// locate converts any error to an *Error: YAML's "yaml: line 3: …", protojson's "proto: (line
-// 3:4): …" (its lines are those of the document, see writer), and our own.
+// locate converts any error to an *Error: those of the YAML parser, and our own.
 func locate(file string, err error) error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		own.File = file
 		return own
 	}
-	if e := parsed(err.Error()); e != nil {
-		e.File = file
-		return e
+	if line, why, ok := misfit.YAML(err); ok {
+		return &Error{File: file, Line: line, Msg: why}
 	}
-	e := &Error{File: file, Msg: err.Error()}
-	if m := regexp.MustCompile(`^proto:.*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(
-		strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
-		e.Line, _ = strconv.Atoi(m[1])
-		e.Msg = regexp.MustCompile(`field \w+`).ReplaceAllStringFunc(m[2], snake)
-	}
-	return e
-}
-
-// snake returns the API's name of a protojson name: timeout_seconds for timeoutSeconds.
-func snake(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
+	return &Error{File: file, Msg: err.Error()}
 }

@@ -130,19 +130,19 @@ func TestDecodeErrors(t *testing.T) {
 		want     string
 	}{
 		{"unknown key", "machine_id: a\nspec:\n  ssh_endpont: 10.0.0.1\n",
-			`f:3: unknown key "ssh_endpont" in "spec": did you mean "ssh_endpoint"?`},
+			`f:3: unknown key "ssh_endpont" in "spec": did you mean ssh_endpoint?`},
 		{"unknown key on top", "hostname: a\n", `f:1: unknown key "hostname"`},
 		{"unknown key in JSON", "{\n \"machine_id\": \"a\",\n \"lables\": {}\n}",
-			`f:3: unknown key "lables": did you mean "labels"?`},
+			`f:3: unknown key "lables": did you mean labels?`},
 		{"unknown key in a list", "machine_id: a\nstatus:\n  conditions:\n  - type: x\n    state: true\n",
 			`f:5: unknown key "state" in "status.conditions[0]"`},
 		{"in the second document", "machine_id: a\n---\nmachine_id: b\nrack: r1\n", `f:4: unknown key "rack"`},
 		{"key twice", "machine_id: a\nlabels: {}\nmachine_id: b\n", `f:3: duplicate key "machine_id": first on line 1`},
 		{"key twice in JSON", "{\"machine_id\": \"a\",\n\"machine_id\": \"b\"}",
 			`f:2: duplicate key "machine_id": first on line 1`},
-		{"not a phase", "machine_id: a\nstatus:\n  phase: REDY\n", `f:3: invalid value for enum field phase: "REDY"`},
+		{"not a phase", "machine_id: a\nstatus:\n  phase: REDY\n", `f:3: status.phase: "REDY" is not one of FACTORY_READY, READY,`},
 		{"not a bool", "machine_id: a\nstatus:\n  conditions:\n    - {type: x, status: maybe}\n",
-			`f:4: invalid value for bool field status: "maybe"`},
+			`f:4: status.conditions[0].status: "maybe" is not true or false`},
 		{"mapping for text", "machine_id:\n  x: 1\n", `f:2: "machine_id" must be a single value`},
 		{"text for a list", "spec:\n  mac_addresses: aa\n", `f:2: "spec.mac_addresses" must be a list`},
 		{"text for a mapping", "machine_id: a\nspec: b\n", `f:2: "spec" must be a mapping of keys to values`},
@@ -160,7 +160,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"no colon", "machine_id: m-1\nspec\n", `f:2: this line has no colon: write it as "key: value"`},
 		{"a list", "labels:\n  - a: b\n   c: d\n", `f:2: this list has a line that does not fit`},
 		{"unknown anchor", "a: *b\n", `f:1: unknown anchor 'b' referenced`},
-		{"broken JSON", "{\n\"machine_id\": \"a\",,\n}", `f:2: invalid JSON: invalid character ','`},
+		{"broken JSON", "{\n\"machine_id\": \"a\",,\n}", `f:2: invalid JSON: unexpected ','`},
 		{"half JSON", "{\"machine_id\": \"a\"\n", `f:1: invalid JSON: it ends in the middle of a value`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestDecodeErrors(t *testing.T) {
 
 func TestErrorNamesStandardInput(t *testing.T) {
 	_, err := Decode([]Source{{"-", []byte("x: 1")}}, "machines", newMachine)
-	if want := `standard input:1: unknown key "x"`; err == nil || err.Error() != want {
+	if want := `standard input:1: unknown key "x": want one of machine_id, `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got error %v, want %q", err, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -53,7 +54,7 @@ func (p *jsonParser) here() int {
 func (p *jsonParser) failed(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line := 1 + bytes.Count(p.data[:min(int(syntax.Offset), len(p.data))], []byte("\n"))
-		return &Error{Line: line, Msg: "invalid JSON: " + syntax.Error()}
+		return &Error{Line: line, Msg: "invalid JSON: " + unexpected(p.data, syntax.Offset)}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Error{Line: p.here(), Msg: "invalid JSON: it ends in the middle of a value"}
@@ -103,4 +104,13 @@ func (p *jsonParser) content(n *yaml.Node, depth int) error {
 	}
 	_, err := p.dec.Token() // the closing bracket
 	return err
+}
+
+// unexpected returns the character at which a text stops to be JSON.
+func unexpected(data []byte, offset int64) string {
+	if offset < 1 || int(offset) > len(data) {
+		return "it ends in the middle of a value"
+	}
+	r, _ := utf8.DecodeRune(data[offset-1:])
+	return fmt.Sprintf("unexpected %q", r)
 }

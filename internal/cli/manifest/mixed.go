@@ -100,6 +100,9 @@ func (e element) decode(kinds []Kind) (kind int, m proto.Message, id string, err
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	if err := e.oneKind(n, kinds); err != nil {
+		return 0, nil, "", err
+	}
 	var wanted []string
 	for k := range kinds {
 		if e.kind >= 0 && k != e.kind {
@@ -125,6 +128,27 @@ func (e element) decode(kinds []Kind) (kind int, m proto.Message, id string, err
 		return 0, nil, "", &Error{Line: e.node.Line, Msg: "this is a Kubernetes manifest: documents have the fields of the " +
 			"Holdfast API: see: holdfast explain machine"}
 	}
-	return 0, nil, "", &Error{Line: e.node.Line, Msg: "the document has no id: give it one of " + strings.Join(wanted,
-		", ")}
+	msg := "the document has no id: give it one of " + strings.Join(wanted, ", ")
+	if n.Kind != yaml.MappingNode {
+		msg = "the document has no keys: a document begins with one of " + strings.Join(wanted, ", ") +
+			`, such as "machine_id: m-1"`
+	}
+	return 0, nil, "", &Error{Line: e.node.Line, Msg: msg}
+}
+
+// oneKind returns an error if a document has the ids of two kinds.
+func (e element) oneKind(n *yaml.Node, kinds []Kind) error {
+	first := ""
+	for i := 0; n.Kind == yaml.MappingNode && e.kind < 0 && i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if !slices.ContainsFunc(kinds, func(k Kind) bool { return k.ID == key.Value }) || key.Value == first {
+			continue
+		}
+		if first != "" {
+			return &Error{Line: key.Line, Msg: fmt.Sprintf("the document has %s and %s: it is one or the other: put --- "+
+				"between two documents", first, key.Value)}
+		}
+		first = key.Value
+	}
+	return nil
 }

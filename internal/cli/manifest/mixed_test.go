@@ -51,10 +51,15 @@ func TestMixed(t *testing.T) {
 		"machines:\n- spec: {}\n": "f:2: the document has no id: give it one of machine_id",
 		"machine_id: ''\n": "f:1: the document has no id: give it one of pool_id, " +
 			"name, plan_id, machine_id",
-		"machine_id: m\nrak: r7\n":                             `f:2: unknown key "rak"`,
+		"machine_id: m\nrak: r7\n": `f:2: unknown key "rak": want one of machine_id, labels, spec, status, ` +
+			"created_at, updated_at, revision, node, agent, hardware, hardware_summary",
 		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: duplicate machine_id "m": first in f:1`,
-		"just text\n": "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
-		"---\n":       "f: there is no document in it: see: holdfast explain machine",
+		"just text\n": "f:1: the document has no keys: a document begins with one of pool_id, name, plan_id, machine_id" +
+			`, such as "machine_id: m-1"`,
+		"pool_id: a\nmachine_id: b\n": "f:2: the document has pool_id and machine_id: it is one or the other: put --- " +
+			"between two documents",
+		"\x00\xff\xfe\x01": "f:1: this is not text: is it another file, or a compressed one?",
+		"---\n":            "f: there is no document in it: see: holdfast explain machine",
 	} {
 		if _, err := Mixed([]Source{{"f", []byte(in)}}, mixedKinds()); err == nil || err.Error() != want {
 			t.Errorf("%q: got error %v, want %s", in, err, want)

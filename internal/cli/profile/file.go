@@ -1,17 +1,18 @@
 package profile
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // Load reads the file. A missing file is empty. A file that other users can read is refused.
@@ -28,11 +29,8 @@ func Load(path string) (File, error) {
 	if err != nil {
 		return f, fmt.Errorf("read config file: %w", err)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return File{}, &codedError{2, fmt.Sprintf("read config file %s: %s: a file of contexts has the keys current and "+
-			"contexts; if this is the configuration of a peer, set HOLDFAST_CONTEXTS to the file of contexts", path, plain(err))}
+	if err := decode(data, &f); err != nil {
+		return File{}, &codedError{2, fmt.Sprintf("read config file %s: %s", path, err)}
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return File{}, fmt.Errorf(
@@ -42,22 +40,91 @@ func Load(path string) (File, error) {
 	return f, nil
 }
 
-// plain returns a YAML error without the names of Go types.
-func plain(err error) string {
-	var types *yaml.TypeError
-	if !errors.As(err, &types) {
-		return strings.TrimPrefix(err.Error(), "yaml: ")
+// aim is the remedy for a file that has no contexts.
+const aim = "a file of contexts has the keys current and contexts: if it is the configuration of a peer, set " +
+	"HOLDFAST_CONTEXTS to the file of contexts"
+
+// decode reads the text of a file. Its errors name the line, and none of its values, which may be
+// tokens.
+func decode(text []byte, f *File) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		line, why, _ := misfit.YAML(err)
+		return fmt.Errorf("line %d: %s: %s", line, why, aim)
 	}
-	lines := make([]string, len(types.Errors))
-	for i, e := range types.Errors {
-		e, _, _ = strings.Cut(e, " in type ")
-		if at := strings.LastIndex(e, " into "); at > 0 && strings.Contains(e[at:], "profile.") {
-			e = e[:at] + ": this is not what belongs here"
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: it has no keys: %s", root.Line, aim)
+	}
+	var unknown []string
+	line := 0
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if key := root.Content[i]; key.Value != "current" && key.Value != "contexts" {
+			if unknown = append(unknown, key.Value); line == 0 {
+				line = key.Line
+			}
 		}
-		lines[i] = strings.Replace(e, "field ", "unknown key ", 1)
 	}
-	return strings.ReplaceAll(strings.Join(lines, "; "), " not found", "")
+	if n := len(unknown); n > 0 {
+		more := ""
+		if n > 1 {
+			more = fmt.Sprintf(" and %d more", n-1)
+		}
+		return fmt.Errorf("it is another file: line %d: unknown key %s%s: %s", line, misfit.Quote(unknown[0]), more, aim)
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "contexts" {
+			if err := checkContexts(root.Content[i+1]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := doc.Decode(f); err != nil {
+		return fmt.Errorf("line %d: a value has another form than \"holdfast context set\" writes: %s", root.Line, aim)
+	}
+	return nil
 }
+
+// checkContexts returns an error for a context that is none, or has an unknown key.
+func checkContexts(n *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: contexts: want the contexts by name, as \"holdfast context set\" writes them", n.Line)
+	}
+	known := []string{"addrs", "token", "ca", "cert", "key"}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, c := n.Content[i].Value, n.Content[i+1]
+		if c.Kind != yaml.MappingNode {
+			return fmt.Errorf("line %d: contexts.%s: want keys such as addrs", c.Line, name)
+		}
+		for j := 0; j+1 < len(c.Content); j += 2 {
+			if key := c.Content[j]; !slices.Contains(known, key.Value) {
+				return fmt.Errorf("line %d: unknown key %s in contexts.%s%s", key.Line, misfit.Quote(key.Value), name,
+					misfit.Unknown(key.Value, known))
+			}
+			if value := c.Content[j+1]; c.Content[j].Value != "addrs" && value.Kind != yaml.ScalarNode {
+				return fmt.Errorf("line %d: contexts.%s.%s: want one value", value.Line, name, c.Content[j].Value)
+			} else if c.Content[j].Value == "addrs" && value.Kind != yaml.SequenceNode {
+				return fmt.Errorf("line %d: contexts.%s.addrs: want a list of addresses: [10.0.0.1:7400]", value.Line, name)
+			}
+		}
+	}
+	return nil
+}
+
+// CheckName returns an error if a text cannot be the name of a context: it is a part of command
+// lines and of a file's name.
+func CheckName(name string) error {
+	if valid.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("context %s: want a name of 1 to 64 letters, digits, '.', '_' or '-' that begins with a letter "+
+		"or a digit", misfit.Quote(name))
+}
+
+var valid = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Save replaces the file atomically, so that a crash leaves the old one.
 func Save(path string, f File) error {

@@ -46,9 +46,19 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{"a file that others can read", "current: prod\n", 0o644, "others can read it (mode 0644)"},
 		{"a file that the group can write", "current: prod\n", 0o620, "chmod 600"},
-		{"an unknown key", "current: prod\ncontext: {}\n", 0o600, "line 2: unknown key context"},
+		{"an unknown key", "current: prod\ncontext: {}\n", 0o600,
+			`another file: line 2: unknown key "context": a file`},
+		{"many unknown keys", "a: 1\nb: 2\nc: 3\n", 0o600, `line 1: unknown key "a" and 2 more: a file of contexts has`},
+		{"an unknown key of a context", "contexts:\n  lab: {adrs: [x]}\n", 0o600,
+			`line 2: unknown key "adrs" in contexts.lab: did you mean addrs?`},
+		{"an address without a list", "contexts:\n  lab: {addrs: x}\n", 0o600, "contexts.lab.addrs: want a list"},
+		{"a token that is a list", "contexts:\n  lab: {token: [x]}\n", 0o600, "contexts.lab.token: want one value"},
+		{"a context that is a text", "contexts: {lab: x}\n", 0o600, "contexts.lab: want keys such as addrs"},
+		{"a list of names", "current: [a]\n", 0o600, "line 1: a value has another form"},
+		{"a text", "hello\n", 0o600, "line 1: it has no keys"},
+		{"bytes", "\x00\xff\xfe", 0o600, "this is not text"},
 		{"a peer's configuration", "node_id: n1\n", 0o644, "set HOLDFAST_CONTEXTS to the file of contexts"},
-		{"another shape", "contexts: [a]\n", 0o600, "line 1: cannot unmarshal"},
+		{"another shape", "contexts: [a]\n", 0o600, "line 1: contexts: want the contexts by name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "config.yaml")
@@ -66,6 +76,16 @@ func TestLoadRefuses(t *testing.T) {
 				t.Errorf("got error %v with a Go type", err)
 			}
 		})
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for name, ok := range map[string]bool{"prod": true, "a.b_c-1": true, "": false, "a b": false, "-x": false,
+		"../x": false,
+		"a/b":  false, "a\n": false, strings.Repeat("x", 65): false} {
+		if err := CheckName(name); (err == nil) != ok {
+			t.Errorf("%q: got %v, want valid %v", name, err, ok)
+		}
 	}
 }
 

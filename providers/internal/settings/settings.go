@@ -12,12 +12,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
-// Read decodes one JSON value. An empty text leaves v unchanged. The error for an unknown key is
-// `unknown key "NAME"`.
+// Read decodes one JSON value. An empty text leaves v unchanged. The error for an unknown key
+// begins with `unknown key "NAME"`.
 func Read(raw []byte, v any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
@@ -25,10 +26,7 @@ func Read(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		if _, key, ok := strings.Cut(err.Error(), "json: unknown field "); ok {
-			return fmt.Errorf("unknown key %s", key)
-		}
-		return err
+		return errors.New(misfit.Struct(err, v))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more than one JSON value")

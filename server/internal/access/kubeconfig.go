@@ -4,6 +4,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // kubeconfigFile is the part of a kubeconfig that is checked
@@ -28,6 +29,18 @@ type kubeconfigFile struct {
 			Provider  any    `json:"auth-provider"`
 		} `json:"user"`
 	} `json:"users"`
+}
+
+// deniedServer returns violations for the API servers of a kubeconfig that no peer may connect to.
+func (s *Secrets) deniedServer(r *holdfastv1.PutSecretRequest) (bad []fsm.FieldViolation) {
+	var k kubeconfigFile
+	if r.GetType() != "join" || yaml.Unmarshal([]byte(r.GetValues()["kubeconfig"]), &k) != nil {
+		return nil // checkKubeconfig reports it
+	}
+	for _, c := range k.Clusters {
+		bad = append(bad, s.DeniedURL("values[kubeconfig]", c.Cluster.Server)...)
+	}
+	return bad
 }
 
 // checkKubeconfig returns violations if a peer cannot use a kubeconfig, or if it refers to

@@ -28,8 +28,9 @@ type secretShape struct {
 // shapes returns the types of secrets (proto/holdfast/v1/secret.proto).
 func shapes() map[string]secretShape {
 	return map[string]secretShape{
-		"bmc":    {needs: []string{"username", "password"}},
-		"ssh":    {needs: []string{"username"}, one: []string{"private_key", "password"}, may: []string{"certificate"}},
+		"bmc": {needs: []string{"username", "password"}},
+		// Without a username it is that of root.
+		"ssh":    {one: []string{"private_key", "password"}, may: []string{"username", "certificate"}},
 		"join":   {one: []string{"token", "kubeconfig"}, may: []string{"ca_hash", "endpoint", "certificate_key"}},
 		"token":  {needs: []string{"token"}},
 		"opaque": {open: true},

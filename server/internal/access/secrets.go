@@ -29,7 +29,7 @@ func NewSecrets(peer *edge.Peer, keys *secrets.Keyring) *Secrets {
 
 // PutSecret stores a secret, or a new version of it.
 func (s *Secrets) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRequest) (*holdfastv1.Secret, error) {
-	if err := request.Violations(checkSecret(r)); err != nil {
+	if err := request.Violations(append(checkSecret(r), s.deniedServer(r)...)); err != nil {
 		return nil, err
 	}
 	if _, ok := s.keys.Primary(); !ok {

@@ -32,4 +32,6 @@ type Peer struct {
 	State    State
 	Log      *slog.Logger
 	Draining <-chan struct{} // closed when the peer shuts down
+	// DenyURL returns an error for a URL that no peer may fetch. Nil allows all.
+	DenyURL func(url string) error
 }

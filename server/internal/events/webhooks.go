@@ -30,7 +30,7 @@ func (s *Webhooks) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookReque
 		return nil, request.Invalid("webhook", "is required")
 	}
 	w := proto.CloneOf(request.WithoutUnknown(r.GetWebhook()))
-	if err := request.Violations(fsm.ValidateWebhook(w)); err != nil {
+	if err := request.Violations(append(fsm.ValidateWebhook(w), s.DeniedURLs("webhook", w)...)); err != nil {
 		return nil, err
 	}
 	if _, err := filter.CompileEvent(w.GetFilter()); err != nil {

@@ -45,7 +45,7 @@ func New(peer *edge.Peer, files Files) *Service { return &Service{Peer: peer, fi
 func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (*holdfastv1.Image, error) {
 	in := fsm.NormalImage(r.GetImage())
 	request.WithoutUnknown(in)
-	if err := request.Violations(fsm.ValidateImage(in)); err != nil {
+	if err := request.Violations(append(fsm.ValidateImage(in), s.DeniedURLs("image", in)...)); err != nil {
 		return nil, err
 	}
 	for _, f := range fsm.ImageFiles(in) {

@@ -112,7 +112,7 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 // checkPlan validates a plan before it is stored. It also checks disk rules, which
 // otherwise only the installer would refuse, on the machine.
 func (s *Service) checkPlan(plan *holdfastv1.Plan) error {
-	bad := fsm.ValidatePlan(plan)
+	bad := append(fsm.ValidatePlan(plan), s.DeniedURLs("plan", plan)...)
 	for i, st := range plan.GetSteps() {
 		rule := st.GetRepave().GetDisk()
 		if rule == "" || s.cfg.ChooseDisk == nil {

@@ -45,6 +45,9 @@ func (s *Preparer) Prepare(ctx context.Context, start *internalv1.StartRun) erro
 	if err := fsm.CheckStartRun(start); err != nil {
 		return err
 	}
+	if bad := s.DeniedURLs("", &internalv1.StartRun{Params: start.GetParams()}); len(bad) > 0 {
+		return fsm.Invalid(bad)
+	}
 	return s.checkCapabilities(ctx, start)
 }
 

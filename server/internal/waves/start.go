@@ -87,6 +87,9 @@ func (s *Service) start(ctx context.Context, in *internalv1.StartWave, validateO
 	if err := fsm.CheckStartWave(in); err != nil {
 		return nil, err
 	}
+	if bad := s.DeniedURLs("", &internalv1.StartRun{Params: in.GetWave().GetParams()}); len(bad) > 0 {
+		return nil, fsm.Invalid(bad)
+	}
 	in.Wave = fsm.CompleteWave(in.GetWave())
 	c := auth.Command(ctx)
 	if c.GetOrigin() != nil {

@@ -1,4 +1,4 @@
-package manifest
+package misfit
 
 import (
 	"regexp"
@@ -26,26 +26,34 @@ var syntax = []struct {
 	{"did not find expected node content", "a value is missing, or a bracket is not closed"},
 	{"found unexpected end of stream", "a quoted text is not closed"},
 	{"found unknown escape character", `a text in "" has an unknown escape: write it in ''`},
+	{"control characters are not allowed", notText},
 }
+
+// notText is the sentence for bytes that are no text.
+const notText = "this is not text: is it another file, or a compressed one?"
 
 // yamlError matches the errors of the YAML parser.
 var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// parsed converts an error of the YAML parser, or returns nil. The parser counts lines from 0 and
-// the scanner from 1; neither names the first line.
-func parsed(msg string) *Error {
-	m := yamlError.FindStringSubmatch(msg)
+// YAML returns the line of an error of the YAML parser, and its sentence without the words of the
+// parser. ok is false for another error. The parser counts lines from 0 and the scanner from 1;
+// neither names the first line.
+func YAML(err error) (line int, sentence string, ok bool) {
+	m := yamlError.FindStringSubmatch(err.Error())
 	if m == nil {
-		return nil
+		return 0, "", false
 	}
-	line, _ := strconv.Atoi(m[1]) // "" is 0
+	line, _ = strconv.Atoi(m[1]) // "" is 0
 	if line == 0 || strings.HasPrefix(m[2], "did not find expected ") {
 		line++
 	}
 	for _, s := range syntax {
 		if m[2] == s.yaml {
-			return &Error{Line: line, Msg: s.sentence}
+			return line, s.sentence, true
 		}
 	}
-	return &Error{Line: line, Msg: m[2]}
+	if strings.Contains(m[2], "UTF-8") || strings.Contains(m[2], "UTF-16") || strings.Contains(m[2], "Unicode") {
+		return line, notText, true
+	}
+	return line, m[2], true
 }

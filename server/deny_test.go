@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/egress"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+)
+
+// TestURLsOfDeniedNetworks checks that a URL which no peer would ever fetch is refused when it is
+// entered, in each request that stores one.
+func TestURLsOfDeniedNetworks(t *testing.T) {
+	policy, err := egress.New(egress.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := nodetest.New()
+	n.Machine(t, "m-1")
+	_, c := serve(t, n, Config{DenyURL: policy.CheckURL})
+	const denied = "http://169.254.169.254/latest"
+	media := &holdfastv1.Plan{PlanId: "plan/x", Steps: []*holdfastv1.Step{{Name: "a",
+		Kind: &holdfastv1.Step_Media{Media: &holdfastv1.Media{Url: denied}}}}}
+	ask := &holdfastv1.Plan{PlanId: "plan/ask", Steps: []*holdfastv1.Step{{Name: "a",
+		Kind: &holdfastv1.Step_Media{Media: &holdfastv1.Media{}}}}}
+	if _, err := c.CreatePlan(testCtx(t), &holdfastv1.CreatePlanRequest{Plan: ask}); err != nil {
+		t.Fatal(err)
+	}
+	disk := &holdfastv1.Image_File{Sha256: strings.Repeat("a", 64), Url: denied}
+	params := map[string]string{"url": denied}
+	for field, call := range map[string]func(context.Context) error{
+		"webhook.url": func(ctx context.Context) error {
+			_, err := holdfastv1.NewWebhookServiceClient(c.conn).PutWebhook(ctx,
+				&holdfastv1.PutWebhookRequest{Webhook: &holdfastv1.Webhook{Name: "w", Url: denied}})
+			return err
+		},
+		"image.disk.url": func(ctx context.Context) error {
+			_, err := holdfastv1.NewImageServiceClient(c.conn).AddImage(ctx,
+				&holdfastv1.AddImageRequest{Image: &holdfastv1.Image{Name: "i", Disk: disk}})
+			return err
+		},
+		"plan.steps[0].media.url": func(ctx context.Context) error {
+			_, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: media, ValidateOnly: true})
+			return err
+		},
+		"params.url": func(ctx context.Context) error {
+			_, err := c.StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "m-1", PlanId: "plan/ask",
+				Params: params})
+			return err
+		},
+		"params.url ": func(ctx context.Context) error { // of a wave
+			_, err := holdfastv1.NewWaveServiceClient(c.conn).StartWave(ctx, &holdfastv1.StartWaveRequest{RequestId: "w",
+				MachineIds: []string{"m-1"}, PlanId: "plan/ask", Params: params, ValidateOnly: true})
+			return err
+		},
+	} {
+		err := call(testCtx(t))
+		wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
+		for _, want := range []string{strings.TrimSpace(field) + ": ", "169.254.169.254", "--deny-urls"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s in it", field, err, want)
+			}
+		}
+	}
+}
