@@ -188,6 +188,21 @@ func testLimits(t *testing.T) {
 			t.Errorf("%s: got %d calls at once, want %d", tt.id.GetPrincipal(), got, tt.want)
 		}
 	}
+	// A tenant with many tokens leaves the peer to others, also to those of other pools.
+	n := 0
+	for i := range 20 {
+		of := id(fmt.Sprint("token:t-", i), holdfastv1.Role_OPERATOR)
+		of.Pools = []string{"a"}
+		n += taken(l, of)
+	}
+	if n != 800 {
+		t.Errorf("20 tokens of a pool: got %d calls at once, want 800", n)
+	}
+	other := id("token:o", holdfastv1.Role_OPERATOR)
+	other.Pools = []string{"b"}
+	if got := taken(l, other); got != 200 {
+		t.Errorf("a token of another pool: got %d calls at once, want 200", got)
+	}
 	e := l.allow(id("token:a", holdfastv1.Role_OPERATOR))
 	if e == nil || e.Code != codes.ResourceExhausted || e.Retry <= 0 {
 		t.Errorf("got %v", e)

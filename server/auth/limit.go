@@ -26,6 +26,9 @@ const (
 	shareAgent   = 0.05 // of the calls of a user
 	shareService = 0.2
 	sharePool    = 10.0
+	// Of the users that are limited to a pool, together. However many credentials a tenant has, it
+	// leaves the peer to others.
+	shareTenant = 4.0
 )
 
 // limits is the rate limits of all callers. They are kept in memory, by each peer on its
@@ -33,6 +36,7 @@ const (
 type limits struct {
 	perSecond     float64
 	callers       *lru.Cache[string, *rate.Limiter]
+	tenants       *lru.Cache[string, *rate.Limiter] // of the users of a pool
 	sources       *lru.Cache[string, *rate.Limiter] // of failed authentications
 	publicSources *lru.Cache[string, *rate.Limiter] // of public calls, by sourceKey
 	total         *rate.Limiter                     // of public calls
@@ -42,6 +46,7 @@ func newLimits(perSecond float64) *limits {
 	return &limits{
 		perSecond:     perSecond,
 		callers:       newLRU[*rate.Limiter](maxBuckets),
+		tenants:       newLRU[*rate.Limiter](maxBuckets),
 		sources:       newLRU[*rate.Limiter](maxSources),
 		publicSources: newLRU[*rate.Limiter](maxSources),
 		total:         rate.NewLimiter(publicAll, publicAllMax),
@@ -56,10 +61,20 @@ func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	}
 	perSecond := l.rate(id.GetRole())
 	b := bucket(l.callers, id.GetPrincipal(), perSecond, burstSeconds*perSecond)
-	if b.Allow() {
-		return nil
+	if !b.Allow() {
+		return tooMany(perSecond, "%s exceeds %g calls a second on this peer", id.GetPrincipal(), perSecond)
 	}
-	return tooMany(perSecond, "%s exceeds %g calls a second on this peer", id.GetPrincipal(), perSecond)
+	switch id.GetRole() {
+	case holdfastv1.Role_AGENT, holdfastv1.Role_SERVICE, holdfastv1.Role_POOL_AGENT:
+		return nil // their number is that of the machines
+	}
+	perSecond = l.perSecond * shareTenant
+	for _, pool := range id.GetPools() {
+		if !bucket(l.tenants, pool, perSecond, burstSeconds*perSecond).Allow() {
+			return tooMany(perSecond, "the callers of pool %s together exceed %g calls a second on this peer", pool, perSecond)
+		}
+	}
+	return nil
 }
 
 // rate returns the number of calls a second for a role. A pool's token is shared by many
