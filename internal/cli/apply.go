@@ -67,6 +67,9 @@ that were, or would be, created or updated.`,
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}
+			if err := checkOwned(docs); err != nil {
+				return err
+			}
 			if err := prune.set(docs); err != nil {
 				return err
 			}

@@ -235,6 +235,29 @@ func TestApplyFiles(t *testing.T) {
 	}
 }
 
+// TestApplyOwnedTwice checks that two machines with one MAC address, BMC or serial number in one
+// apply are refused, by a dry run too, and nothing is stored.
+func TestApplyOwnedTwice(t *testing.T) {
+	for _, tt := range []struct{ name, first, second, want string }{
+		{"a MAC address in other notations", `{mac_addresses: ["52:54:00:00:0a:01"]}`,
+			`{mac_addresses: ["52-54-00-00-0A-01"]}`,
+			"machine m-92 has the MAC address 52:54:00:00:0a:01 of machine m-91"},
+		{"a BMC", `{bmc_endpoint: "https://BMC-1"}`, `{bmc_endpoint: "https://bmc-1"}`,
+			"BMC endpoint https://bmc-1 of machine m-91"},
+		{"a serial number", `{serial: S1}`, `{serial: S1}`, "serial number S1 of machine m-91"},
+	} {
+		for _, flag := range []string{"", " --dry-run"} {
+			f := startCluster(t, fixture())
+			c := command{in: "machine_id: m-91\nspec: " + tt.first + "\n---\nmachine_id: m-92\nspec: " + tt.second + "\n"}
+			c.wantCode(t, c.run(t, f, strings.Fields("apply -f -"+flag)...), ExitUsage)
+			wantIn(t, tt.name+flag, c.err.String(), tt.want)
+			if got := changes(f); len(got) > 0 {
+				t.Errorf("%s: got changes %v, want none", tt.name, got)
+			}
+		}
+	}
+}
+
 // TestApplyDryRunWithoutDifferences returns 0, so that scripts can test for drift.
 func TestApplyDryRunWithoutDifferences(t *testing.T) {
 	f := startCluster(t, fixture())
