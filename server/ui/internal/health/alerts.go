@@ -85,6 +85,9 @@ func Elsewhere() []string {
 	}
 }
 
+// diskFull is in the last words of a peer that has ended because it cannot write.
+const diskFull = "disk is full"
+
 func when(fires bool, format string, args ...any) []string {
 	if !fires {
 		return nil
@@ -131,7 +134,13 @@ func (f Facts) peersDown() []string {
 }
 
 func (f Facts) disk() []string {
-	return f.each(func(p *holdfastv1.Peer) string { about, _ := clockWarning(p); return about })
+	return f.each(func(p *holdfastv1.Peer) string {
+		if strings.Contains(p.GetError(), diskFull) { // it has ended since, so it warns no more
+			return p.GetError()
+		}
+		about, _ := clockWarning(p)
+		return about
+	})
 }
 
 func (f Facts) clocks() []string {

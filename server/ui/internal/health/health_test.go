@@ -233,3 +233,15 @@ func TestCache(t *testing.T) {
 		}
 	})
 }
+
+// TestFullDisk checks that the alert of the disk also names a peer that has ended with a full disk,
+// which warns no more.
+func TestFullDisk(t *testing.T) {
+	f := Facts{Status: status("n1", 1, func(st *holdfastv1.ClusterStatus) {
+		st.Peers[1].Warning, st.Peers[2].Error = "2 GiB are free", "has stopped: the disk is full: write entry 1271"
+	})}
+	want := []string{"n2: 2 GiB are free", "n3: has stopped: the disk is full: write entry 1271"}
+	if diff := cmp.Diff(want, f.disk()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
