@@ -34,10 +34,13 @@ func wantCanceled(t *testing.T, p *fsmtest.Peer, run, message string) {
 		}
 	}
 	m := getMachine(t, p, r.GetMachineId())
-	c := cond(m, "NeedsIntervention")
-	if m.GetStatus().GetPhase() != maintenance || m.GetStatus().GetActiveRunId() != "" || c.GetStatus() ||
-		c.GetReason() != "Canceled" {
-		t.Errorf("machine: got %v, want MAINTENANCE, free, reason Canceled", m.GetStatus())
+	phase := maintenance
+	if r.GetStartedAt() == nil { // nothing was done
+		phase = r.GetMachinePhaseBefore()
+	}
+	if m.GetStatus().GetPhase() != phase || m.GetStatus().GetActiveRunId() != "" ||
+		cond(m, "Canceled").GetStatus() != (r.GetStartedAt() != nil) {
+		t.Errorf("machine: got %v, want %s, free, Canceled %t", m.GetStatus(), phase, r.GetStartedAt() != nil)
 	}
 }
 
@@ -225,6 +228,119 @@ func TestInterventionReason(t *testing.T) {
 		}
 		if got := m.GetStatus().GetBanners(); len(got) != 1 || got[0] != "NeedsIntervention: "+tt.want {
 			t.Errorf("%v: got banners %q", tt.err, got)
+		}
+	}
+}
+
+// A run that is canceled before it has begun leaves its machine as it was. After that, the machine
+// is an issue, which is urgent if a step that erases had begun, and says how far it was.
+func TestIssueOfCanceledRun(t *testing.T) {
+	erase := planOf("plan/erase", "netboot", "repave", "verify")
+	erase.Steps[1].MaxRetries = new(int32(1))
+	cancel := func(p *fsmtest.Peer) { do(t, p, &internalv1.CancelRun{RunId: "run-r"}) }
+	stop := func(p *fsmtest.Peer) {
+		cancel(p)
+		if r := getRun(t, p, "run-r"); !fsm.Ended(r) {
+			do(t, p, &internalv1.AbortRun{RunId: "run-r", Phase: holdfastv1.Run_CANCELED})
+		}
+	}
+	rma := func(wipe string) *internalv1.StartRun {
+		return &internalv1.StartRun{RunId: "run-r", MachineId: "m", RequestId: "r", Type: "RMA",
+			Params: map[string]string{"wipe": wipe}}
+	}
+	to := func(p *fsmtest.Peer, step string) {
+		for getRun(t, p, "run-r").GetCurrentStep() != step {
+			begin(t, p, "run-r")
+			end(t, p, "run-r", succeeded)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		start   *internalv1.StartRun
+		do      func(p *fsmtest.Peer)
+		urgency holdfastv1.Issue_Urgency // unspecified: no issue
+		reason  string
+	}{
+		{"pending", nil, cancel, 0, ""},
+		{"before it erases", nil, func(p *fsmtest.Peer) { begin(t, p, "run-r"); stop(p) }, holdfastv1.Issue_MINOR,
+			"step netboot of run-r: no step that erases had begun, so the disks are unchanged"},
+		{"while it erases, without an installer", nil,
+			func(p *fsmtest.Peer) { to(p, "repave"); begin(t, p, "run-r"); stop(p) },
+			holdfastv1.Issue_URGENT, "step repave of run-r: the disk may be written in part, and no installer has reported"},
+		{"between two tries of it", nil, func(p *fsmtest.Peer) {
+			to(p, "repave")
+			begin(t, p, "run-r")
+			end(t, p, "run-r", failed)
+			stop(p)
+		}, holdfastv1.Issue_URGENT, "step repave of run-r: the disk may be written in part, and no installer has reported"},
+		{"after it", nil, func(p *fsmtest.Peer) { to(p, "verify"); begin(t, p, "run-r"); stop(p) }, holdfastv1.Issue_URGENT,
+			"step verify of run-r: the disk was written by step repave"},
+		{"a return that wipes", rma("true"), func(p *fsmtest.Peer) { to(p, "mark-rma"); begin(t, p, "run-r"); stop(p) },
+			holdfastv1.Issue_URGENT, "step mark-rma of run-r: the disks may be erased in part"},
+		{"after the wipe", rma("true"), func(p *fsmtest.Peer) {
+			to(p, "mark-rma")
+			begin(t, p, "run-r")
+			do(t, p, &internalv1.NoteProgress{RunId: "run-r", Step: "mark-rma", Attempt: 1,
+				Evidence: map[string]string{"disks": "disks erased by the installer"}})
+			stop(p)
+		}, holdfastv1.Issue_URGENT, "step mark-rma of run-r: disks erased by the installer"},
+		{"a return that does not", rma("false"), func(p *fsmtest.Peer) { to(p, "mark-rma"); begin(t, p, "run-r"); stop(p) },
+			holdfastv1.Issue_MINOR, "step mark-rma of run-r"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := machineIn(t, ready)
+			do(t, p, &internalv1.CreatePlan{Plan: erase})
+			before := getMachine(t, p, "m").GetStatus()
+			if tt.start == nil {
+				start(t, p, "m", "r", "REPAVE", "plan/erase")
+			} else {
+				do(t, p, tt.start)
+			}
+			tt.do(p)
+			s := getMachine(t, p, "m").GetStatus()
+			if tt.urgency == 0 {
+				s.PhaseChangedAt = before.GetPhaseChangedAt()
+				same(t, "status", before, s)
+				return
+			}
+			if len(s.GetIssues()) != 1 || s.GetIssues()[0].GetType() != "Canceled" || s.GetPhase() != maintenance ||
+				s.GetIssues()[0].GetUrgency() != tt.urgency || s.GetIssues()[0].GetReason() != tt.reason {
+				t.Errorf("got %s, %v, want MAINTENANCE, and Canceled, %s: %s", s.GetPhase(), s.GetIssues(), tt.urgency, tt.reason)
+			}
+			// Another run that writes no disk does not end the doubt about it. An operator does.
+			start(t, p, "m", "again", "REBOOT", "")
+			finish(t, p, "run-again", succeeded)
+			doubt := strings.Contains(tt.reason, " in part")
+			if cond(getMachine(t, p, "m"), "Canceled").GetStatus() != doubt {
+				t.Errorf("after a reboot: Canceled is %t, want %t", !doubt, doubt)
+			}
+			do(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: ready})
+			if s := getMachine(t, p, "m").GetStatus(); s.GetNeedsAttention() {
+				t.Errorf("an operator has decided, and the machine has issues: %v", s.GetIssues())
+			}
+		})
+	}
+}
+
+// Nothing of a machine changes with a run that is canceled before it begins, from any phase.
+func TestCancelBeforeItBegins(t *testing.T) {
+	for _, phase := range []holdfastv1.MachineStatus_Phase{holdfastv1.MachineStatus_FACTORY_READY, ready, inService,
+		maintenance, holdfastv1.MachineStatus_RMA} {
+		for _, kind := range []string{"REPAVE", "RMA", "REBOOT", "UPGRADE"} {
+			p := machineIn(t, phase)
+			if phase == ready { // with an installed disk
+				start(t, p, "m", "first", "REPAVE", "")
+				finish(t, p, "run-first", succeeded)
+				do(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: ready})
+			}
+			want := getMachine(t, p, "m")
+			start(t, p, "m", "r", kind, "")
+			do(t, p, &internalv1.CancelRun{RunId: "run-r"})
+			got := getMachine(t, p, "m")
+			want.Status.PhaseChangedAt, want.UpdatedAt, want.Revision = got.GetStatus().GetPhaseChangedAt(), got.GetUpdatedAt(),
+				got.GetRevision()
+			want.Node = got.GetNode()
+			same(t, phase.String()+" "+kind, want, got)
 		}
 	}
 }

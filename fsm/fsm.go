@@ -121,15 +121,20 @@ func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
 	return Result{Index: index, Value: value, Err: err}
 }
 
-// Try returns the result that a command would have now. It applies it to a copy of the state, which
-// it discards: nothing changes.
-func (f *FSM) Try(c *internalv1.Command) Result {
+// Try returns the result that the last of some commands would have now after the others, or the
+// first refusal. It applies them to a copy of the state, which it discards: nothing changes.
+func (f *FSM) Try(all ...*internalv1.Command) (res Result) {
 	f.mu.Lock()
 	s := f.state.Copy()
 	f.mu.Unlock()
-	t := core.NewTx(s, f.codec, s.Meta.GetAppliedIndex()+1, proto.CloneOf(c))
-	value, err := f.perform(t)
-	return Result{Index: t.Index, Value: value, Err: err}
+	for i, c := range all {
+		t := core.NewTx(s, f.codec, s.Meta.GetAppliedIndex()+1+uint64(i), proto.CloneOf(c))
+		value, err := f.perform(t)
+		if res = (Result{Index: t.Index, Value: value, Err: err}); err != nil {
+			return res
+		}
+	}
+	return res
 }
 
 // Observe records an index without a command, such as a configuration change.

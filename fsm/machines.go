@@ -36,6 +36,10 @@ func ConditionStatus(c *holdfastv1.Condition) string { return lifecycle.Conditio
 // Stale is the reason of conditions that were not observed in time.
 const Stale = lifecycle.Stale
 
+// DiskInDoubt reports whether a run was canceled while it erased the disks of a machine, and
+// nothing has written them since.
+func DiskInDoubt(m *holdfastv1.Machine) bool { return lifecycle.DiskInDoubt(m) }
+
 // ApprovedPlan returns the plan that installs a machine when it boots from the network, or
 // "". It requires that an admin has moved the node to pending, and that it has a workflow.
 // Nodes that were pending before feature level 2 are not installed this way.

@@ -288,15 +288,14 @@ func TestPhasesAfterRuns(t *testing.T) {
 
 				p, _, m := run(t, canceled)
 				wantProved(t, m, tt.steps)
-				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || c.GetStatus() ||
-					c.GetReason() != "Canceled" {
-					t.Errorf("after cancel: got %v, want MAINTENANCE and the reason Canceled", m.GetStatus())
+				if c := cond(m, "Canceled"); m.GetStatus().GetPhase() != maintenance || !c.GetStatus() {
+					t.Errorf("after cancel: got %v, want MAINTENANCE and the condition Canceled", m.GetStatus())
 				}
-				// The next run is allowed, and its success clears the intervention.
+				// The next run is allowed, and its success clears the condition.
 				start(t, p, "m", "request-2", "REBOOT", "")
 				finish(t, p, "run-request-2", succeeded)
 				if got := getMachine(t, p, "m"); got.GetStatus().GetPhase() != maintenance ||
-					cond(got, "NeedsIntervention").GetReason() != "RunSucceeded" {
+					cond(got, "Canceled").GetStatus() != (cond(m, "Canceled").GetReason() == "CanceledWhileErasing") {
 					t.Errorf("reboot after cancel: got %v", got.GetStatus())
 				}
 			})

@@ -31,6 +31,8 @@ func TestDefaultPlans(t *testing.T) {
 
 		"plan/inspect":            {"inspect:inspect"},
 		"plan/identify-on":        {"identify-on:identify"},
+		"plan/drain":              {"cordon-node:ssh", "drain-node:ssh"},
+		"plan/uncordon":           {"uncordon-node:ssh"},
 		"plan/identify-off":       {"identify-off:identify"},
 		"plan/sel":                {"sel:event_log"},
 		"plan/sel-clear":          {"sel-clear:clear_event_log"},

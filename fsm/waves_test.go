@@ -41,15 +41,16 @@ func refusal(machine string) *internalv1.AdvanceWave {
 	return c
 }
 
-// counts returns the counts of wave w: waiting, active, succeeded, failed, canceled, refused.
-func counts(t *testing.T, p *fsmtest.Peer) (holdfastv1.Wave_Phase, [6]int32) {
+// counts returns the counts of wave w: waiting, active, succeeded, failed, canceled, refused, not
+// started.
+func counts(t *testing.T, p *fsmtest.Peer) (holdfastv1.Wave_Phase, [7]int32) {
 	t.Helper()
 	w, ok := p.View().Wave("w")
 	if !ok {
 		t.Fatal("wave w is gone")
 	}
-	return w.GetPhase(), [6]int32{w.GetWaiting(), w.GetActive(), w.GetSucceeded(), w.GetFailed(), w.GetCanceled(),
-		w.GetRefused()}
+	return w.GetPhase(), [7]int32{w.GetWaiting(), w.GetActive(), w.GetSucceeded(), w.GetFailed(), w.GetCanceled(),
+		w.GetRefused(), w.GetNotStarted()}
 }
 
 func TestWave(t *testing.T) {
@@ -67,55 +68,55 @@ func TestWave(t *testing.T) {
 		failures int32
 		events   []event
 		phase    holdfastv1.Wave_Phase
-		want     [6]int32
+		want     [7]int32
 	}{
-		{"new", 0, nil, holdfastv1.Wave_RUNNING, [6]int32{3, 0, 0, 0, 0, 0}},
-		{"a start", 0, []event{starts("m-0")}, holdfastv1.Wave_RUNNING, [6]int32{2, 1, 0, 0, 0, 0}},
-		{"a start twice", 0, []event{starts("m-0"), starts("m-0")}, holdfastv1.Wave_RUNNING, [6]int32{2, 1, 0, 0, 0, 0}},
+		{"new", 0, nil, holdfastv1.Wave_RUNNING, [7]int32{3, 0, 0, 0, 0, 0, 0}},
+		{"a start", 0, []event{starts("m-0")}, holdfastv1.Wave_RUNNING, [7]int32{2, 1, 0, 0, 0, 0, 0}},
+		{"a start twice", 0, []event{starts("m-0"), starts("m-0")}, holdfastv1.Wave_RUNNING, [7]int32{2, 1, 0, 0, 0, 0, 0}},
 		{"a start after the end", 0, []event{starts("m-0"), ends("m-0", succeeded), starts("m-0")}, holdfastv1.Wave_RUNNING,
-			[6]int32{2, 0, 1, 0, 0, 0}},
+			[7]int32{2, 0, 1, 0, 0, 0, 0}},
 		{"success", 0, []event{starts("m-0"), starts("m-1"), ends("m-1", succeeded), starts("m-2"), ends("m-0", succeeded),
-			ends("m-2", succeeded)}, holdfastv1.Wave_SUCCEEDED, [6]int32{0, 0, 3, 0, 0, 0}},
+			ends("m-2", succeeded)}, holdfastv1.Wave_SUCCEEDED, [7]int32{0, 0, 3, 0, 0, 0, 0}},
 		{"a failure above the limit", 0, []event{starts("m-0"), starts("m-1"), ends("m-0", failed)},
-			holdfastv1.Wave_STOPPING, [6]int32{1, 1, 0, 1, 0, 0}},
+			holdfastv1.Wave_STOPPING, [7]int32{0, 1, 0, 1, 0, 0, 1}},
 		{"stopped", 0, []event{starts("m-0"), starts("m-1"), ends("m-0", failed), ends("m-1", succeeded)},
-			holdfastv1.Wave_STOPPED, [6]int32{1, 0, 1, 1, 0, 0}},
+			holdfastv1.Wave_STOPPED, [7]int32{0, 0, 1, 1, 0, 0, 1}},
 		{"an allowed failure", 1, []event{starts("m-0"), ends("m-0", failed), starts("m-1"), starts("m-2"),
-			ends("m-1", succeeded), ends("m-2", succeeded)}, holdfastv1.Wave_FAILED, [6]int32{0, 0, 2, 1, 0, 0}},
+			ends("m-1", succeeded), ends("m-2", succeeded)}, holdfastv1.Wave_FAILED, [7]int32{0, 0, 2, 1, 0, 0, 0}},
 		{"a refusal above the limit", 0, []event{func(t *testing.T, p *fsmtest.Peer) { do(t, p, refusal("m-0")) }},
-			holdfastv1.Wave_STOPPED, [6]int32{2, 0, 0, 0, 0, 1}},
+			holdfastv1.Wave_STOPPED, [7]int32{0, 0, 0, 0, 0, 1, 2}},
 		{"a canceled run counts as a failure", 0, []event{starts("m-0"),
 			func(t *testing.T, p *fsmtest.Peer) { do(t, p, &internalv1.CancelRun{RunId: "run-m-0"}) }},
-			holdfastv1.Wave_STOPPED, [6]int32{2, 0, 0, 0, 1, 0}},
+			holdfastv1.Wave_STOPPED, [7]int32{0, 0, 0, 0, 1, 0, 2}},
 		{"canceled", 0, []event{starts("m-0"), func(t *testing.T, p *fsmtest.Peer) {
 			do(t, p, &internalv1.CancelWave{WaveId: "w", Reason: "wrong image"})
-		}}, holdfastv1.Wave_CANCELED, [6]int32{2, 0, 0, 0, 1, 0}},
+		}}, holdfastv1.Wave_CANCELED, [7]int32{0, 0, 0, 0, 1, 0, 2}},
 		{"canceled while a run is running", 0, []event{starts("m-0"), func(t *testing.T, p *fsmtest.Peer) {
 			begin(t, p, "run-m-0")
 			do(t, p, &internalv1.CancelWave{WaveId: "w"})
 			if got := getRun(t, p, "run-m-0"); got.GetCancelRequestedAt() == nil {
 				t.Error("no cancel was requested for the active run")
 			}
-		}}, holdfastv1.Wave_STOPPING, [6]int32{2, 1, 0, 0, 0, 0}},
+		}}, holdfastv1.Wave_STOPPING, [7]int32{0, 1, 0, 0, 0, 0, 2}},
 		{"canceled without its runs", 0, []event{starts("m-0"), func(t *testing.T, p *fsmtest.Peer) {
 			do(t, p, &internalv1.CancelWave{WaveId: "w", KeepRuns: true})
-		}, ends("m-0", succeeded)}, holdfastv1.Wave_CANCELED, [6]int32{2, 0, 1, 0, 0, 0}},
+		}, ends("m-0", succeeded)}, holdfastv1.Wave_CANCELED, [7]int32{0, 0, 1, 0, 0, 0, 2}},
 		{"the cluster is recovered", 1, []event{starts("m-0"), func(t *testing.T, p *fsmtest.Peer) {
 			if _, err := p.Recover("c2", "majority lost"); err != nil {
 				t.Fatal(err)
 			}
-		}}, holdfastv1.Wave_CANCELED, [6]int32{2, 0, 0, 1, 0, 0}},
+		}}, holdfastv1.Wave_CANCELED, [7]int32{0, 0, 0, 1, 0, 0, 2}},
 		{"a snapshot is restored", 1, []event{starts("m-0"), func(t *testing.T, p *fsmtest.Peer) {
 			if r := p.RestoreFile(backup(t, p.View()), 1000, &internalv1.RestoreBackup{RestoreId: "r",
 				AbandonRuns: true}); r.Err != nil {
 				t.Fatal(r.Err)
 			}
-		}}, holdfastv1.Wave_CANCELED, [6]int32{2, 0, 0, 1, 0, 0}},
+		}}, holdfastv1.Wave_CANCELED, [7]int32{0, 0, 0, 1, 0, 0, 2}},
 		{"another run of the machine does not count", 0, []event{starts("m-0"), ends("m-0", succeeded),
 			func(t *testing.T, p *fsmtest.Peer) {
 				start(t, p, "m-0", "other", "reboot", "")
 				do(t, p, &internalv1.CancelRun{RunId: "run-other"})
-			}}, holdfastv1.Wave_RUNNING, [6]int32{2, 0, 1, 0, 0, 0}},
+			}}, holdfastv1.Wave_RUNNING, [7]int32{2, 0, 1, 0, 0, 0, 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := waveLab(t, 3, 2, tt.failures)
@@ -124,11 +125,99 @@ func TestWave(t *testing.T) {
 			}
 			phase, got := counts(t, p)
 			if phase != tt.phase || got != tt.want {
-				t.Errorf("got %s with %v, want %s with %v (waiting, active, succeeded, failed, canceled, refused)",
+				t.Errorf("got %s with %v, want %s with %v (waiting, active, succeeded, failed, canceled, refused, not started)",
 					phase, got, tt.phase, tt.want)
 			}
 		})
 	}
+}
+
+// A wave names the machine that stopped it, and shows none as waiting once it starts no more.
+func TestWaveStops(t *testing.T) {
+	fails := func(id, run string, state holdfastv1.WaveMachine_State, reason, text string) *holdfastv1.WaveMachine {
+		return &holdfastv1.WaveMachine{MachineId: id, RunId: run, State: state, Reason: reason, Error: text}
+	}
+	states := func(p *fsmtest.Peer) (all []string) {
+		for m := range p.View().WaveMachines("w") {
+			all = append(all, m.GetMachineId()+" "+m.GetState().String())
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name     string
+		failures int32
+		do       func(p *fsmtest.Peer)
+		want     *holdfastv1.WaveMachine
+		machines []string
+	}{
+		{"a failed run", 0, func(p *fsmtest.Peer) { finish(t, p, "run-m-0", failed) },
+			fails("m-0", "run-m-0", holdfastv1.WaveMachine_FAILED, "StepFailed", "no answer from 10.0.0.9"),
+			[]string{"m-0 FAILED", "m-1 ACTIVE", "m-2 NOT_STARTED", "m-3 NOT_STARTED"}},
+		{"a later failure hides nothing", 0, func(p *fsmtest.Peer) {
+			finish(t, p, "run-m-0", failed)
+			do(t, p, &internalv1.CancelRun{RunId: "run-m-1"})
+		}, fails("m-0", "run-m-0", holdfastv1.WaveMachine_FAILED, "StepFailed", "no answer from 10.0.0.9"),
+			[]string{"m-0 FAILED", "m-1 CANCELED", "m-2 NOT_STARTED", "m-3 NOT_STARTED"}},
+		{"a canceled run", 0, func(p *fsmtest.Peer) { do(t, p, &internalv1.CancelRun{RunId: "run-m-0", Reason: "no"}) },
+			fails("m-0", "run-m-0", holdfastv1.WaveMachine_CANCELED, "Canceled", "canceled: no"),
+			[]string{"m-0 CANCELED", "m-1 ACTIVE", "m-2 NOT_STARTED", "m-3 NOT_STARTED"}},
+		{"the second of two", 1, func(p *fsmtest.Peer) {
+			finish(t, p, "run-m-0", failed)
+			do(t, p, refusal("m-2"))
+		}, fails("m-2", "", holdfastv1.WaveMachine_REFUSED, "CAPABILITY_MISSING", "it has no BMC"),
+			[]string{"m-0 FAILED", "m-1 ACTIVE", "m-2 REFUSED", "m-3 NOT_STARTED"}},
+		{"an allowed one", 1, func(p *fsmtest.Peer) { finish(t, p, "run-m-0", failed) },
+			fails("m-0", "run-m-0", holdfastv1.WaveMachine_FAILED, "StepFailed", "no answer from 10.0.0.9"),
+			[]string{"m-0 FAILED", "m-1 ACTIVE", "m-2 WAITING", "m-3 WAITING"}},
+		{"a cancel is no failure", 0, func(p *fsmtest.Peer) { do(t, p, &internalv1.CancelWave{WaveId: "w"}) },
+			nil, []string{"m-0 CANCELED", "m-1 CANCELED", "m-2 NOT_STARTED", "m-3 NOT_STARTED"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := waveLab(t, 4, 2, tt.failures)
+			do(t, p, advance("m-0"))
+			do(t, p, advance("m-1"))
+			tt.do(p)
+			w, _ := p.View().Wave("w")
+			same(t, "last failure", tt.want, w.GetLastFailure())
+			if diff := cmp.Diff(tt.machines, states(p)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+			if m, _ := p.View().WaveMachine("w", "m-3"); "m-3 "+m.GetState().String() != tt.machines[3] {
+				t.Errorf("m-3 alone: got %s, want %s", m.GetState(), tt.machines[3])
+			}
+			if err := fsmtest.Check(p.View()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A tenant that starts many waves leaves room for those of others, and for their records.
+func TestWavesOfTenants(t *testing.T) {
+	p := fsmtest.NewPeer()
+	for _, pool := range []string{"a", "b"} {
+		do(t, p, &internalv1.RegisterMachine{Machine: inPool("m-"+pool, pool)})
+	}
+	wave := func(id, pool string) *internalv1.StartWave {
+		return &internalv1.StartWave{MachineIds: []string{"m-" + pool}, Wave: &holdfastv1.Wave{WaveId: id, Type: "REBOOT"}}
+	}
+	wantAnswer(t, "the wave of b", from(p, operator("b"), wave("of-b", "b")), 0, "")
+	do(t, p, &internalv1.CancelWave{WaveId: "of-b"})
+	for i := range 250 {
+		id := fmt.Sprint("ended-", i)
+		wantAnswer(t, id, from(p, operator("a"), wave(id, "a")), 0, "")
+		do(t, p, &internalv1.CancelWave{WaveId: id})
+	}
+	if _, kept := p.View().Wave("of-b"); !kept || p.View().Sizes()["waves"] != 41 {
+		t.Errorf("%d waves are kept, that of b: %t; want 41, and that of b", p.View().Sizes()["waves"], kept)
+	}
+	for i := range 20 {
+		id := fmt.Sprint("active-", i)
+		wantAnswer(t, id, from(p, operator("a"), wave(id, "a")), 0, "")
+	}
+	wantAnswer(t, "one more", from(p, operator("a"), wave("more", "a")), fsm.FailedPrecondition, "TOO_MANY_WAVES")
+	wantAnswer(t, "another tenant", from(p, operator("b"), wave("more", "b")), 0, "")
+	wantAnswer(t, "an operator of all pools", from(p, operator(), wave("all", "a")), 0, "")
 }
 
 func TestWaveRefusals(t *testing.T) {

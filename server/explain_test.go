@@ -67,12 +67,35 @@ func TestExplainMachine(t *testing.T) {
 				"holdfast machine history m-1"},
 		},
 		{
-			"canceled", func(t *testing.T, n *nodetest.Node) {
+			"canceled before it began", func(t *testing.T, n *nodetest.Node) {
 				n.Start(t, "m-1", "run-1", "")
 				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
 			},
-			"one was canceled, waits for an operator", "an operator", "canceled",
-			[]string{"holdfast run logs run-1", "holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
+			"idle", "", "canceled", []string{"holdfast run logs run-1", "holdfast machine history m-1"},
+		},
+		{
+			"canceled", func(t *testing.T, n *nodetest.Node) {
+				n.Start(t, "m-1", "run-1", "")
+				n.Begin(t, "run-1", 1)
+				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
+				n.End(t, "run-1", 1, holdfastv1.Attempt_CANCELED)
+			},
+			"one was canceled at step one of run-1, waits for an operator", "an operator", "canceled",
+			[]string{"holdfast run logs run-1", "holdfast run retry run-1", "holdfast machine set-phase m-1 READY",
+				"holdfast machine history m-1"},
+		},
+		{
+			"canceled while it erased", func(t *testing.T, n *nodetest.Node) {
+				n.Do(t, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/erase", Steps: []*holdfastv1.Step{{
+					Name: "one", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}})
+				n.Start(t, "m-1", "run-1", "plan/erase")
+				n.Begin(t, "run-1", 1)
+				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
+				n.End(t, "run-1", 1, holdfastv1.Attempt_CANCELED)
+			},
+			"erase was canceled at step one of run-1: the disk may be written in part, and no installer has reported, " +
+				"waits for an operator", "an operator", "canceled",
+			[]string{"holdfast run logs run-1", "holdfast run retry run-1", "holdfast machine history m-1"},
 		},
 		{
 			"maintenance by hand", setPhase(holdfastv1.MachineStatus_MAINTENANCE),

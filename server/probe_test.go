@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/plans"
+	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 )
 
 // looked is a provider that can only be read. Any change panics.
@@ -94,9 +96,10 @@ func TestProbePlan(t *testing.T) {
 			choose := func(rule string, _ *holdfastv1.HardwareInventory) (string, bool, error) {
 				return "vda", tt.sure, tt.disk
 			}
-			s := plans.New(&edge.Peer{Node: n, State: n.Peer}, plans.Config{
-				Providers:  providers.SetOf(map[string]providers.Provider{"fake": tt.provider}),
-				ChooseDisk: choose, Files: heldFiles{sum("a"): true},
+			peer, set := &edge.Peer{Node: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": tt.provider})
+			s := plans.New(peer, plans.Config{
+				Providers: set, ChooseDisk: choose, Files: heldFiles{sum("a"): true},
+				Starts: startrun.New(peer, startrun.Config{StepTimeout: time.Minute}, set),
 			})
 			n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 				Spec: &holdfastv1.MachineSpec{Provider: "fake", TargetClusterRef: "prod",
@@ -166,5 +169,45 @@ func TestProbePlanRefuses(t *testing.T) {
 	} {
 		_, err := c.ProbePlan(testCtx(t), tt.r)
 		wantError(t, err, tt.code, tt.reason)
+	}
+}
+
+// A plan of a file is tried as it would start: it is stored first, and then started, and neither
+// stays.
+func TestProbeTriesTheStart(t *testing.T) {
+	n := nodetest.New()
+	_, c := serve(t, n, Config{})
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	used := n.Peer.View()
+	run, _ := used.Run("run-1")
+	n.Finish(t, "run-1", holdfastv1.Attempt_SUCCEEDED)
+	for _, tt := range []struct {
+		name string
+		plan *holdfastv1.Plan
+		want string // the message of the refused start
+	}{
+		{"another plan", nodetest.OnePlan("plan/new"), ""},
+		{"a plan that a run uses, changed", &holdfastv1.Plan{PlanId: run.GetPlanId(), Steps: []*holdfastv1.Step{{
+			Name: "other", TimeoutSeconds: 7, Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "true"}}}}},
+			"a run refers to it"},
+	} {
+		before := n.Peer.View().Meta().GetAppliedIndex()
+		resp, err := c.ProbePlan(testCtx(t), &holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: tt.plan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, p := range resp.GetProbes() {
+			if p.GetWhat() == "start" {
+				got = p.GetMessage()
+			}
+		}
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got the refusal %q, want %q", tt.name, got, tt.want)
+		}
+		if now := n.Peer.View().Meta().GetAppliedIndex(); now != before {
+			t.Errorf("%s: the probe has changed the state", tt.name)
+		}
 	}
 }

@@ -172,8 +172,8 @@ func TestDriverStops(t *testing.T) {
 			return fsm.WaveEnded(w)
 		})
 		time.Sleep(time.Minute) // sleep: in the bubble; for starts that must not come
-		if w := l.wave(); w.GetPhase() != holdfastv1.Wave_STOPPED || w.GetSucceeded() != 2 || w.GetWaiting() != 2 {
-			t.Errorf("got %v, want STOPPED with 2 succeeded and 2 waiting", w)
+		if w := l.wave(); w.GetPhase() != holdfastv1.Wave_STOPPED || w.GetSucceeded() != 2 || w.GetNotStarted() != 2 {
+			t.Errorf("got %v, want STOPPED with 2 succeeded and 2 not started", w)
 		}
 	})
 }

@@ -36,10 +36,11 @@ func checkWave(v *fsm.View, w *holdfastv1.Wave) error {
 			return fmt.Errorf("machine %s is %s, and its run %s", m.GetMachineId(), m.GetState(), run.GetPhase())
 		}
 	}
-	got := []int32{w.GetWaiting(), w.GetActive(), w.GetSucceeded(), w.GetFailed(), w.GetCanceled(), w.GetRefused()}
+	got := []int32{w.GetWaiting(), w.GetActive(), w.GetSucceeded(), w.GetFailed(), w.GetCanceled(), w.GetRefused(),
+		w.GetNotStarted()}
 	var want []int32
 	var total int32
-	for s := holdfastv1.WaveMachine_WAITING; s <= holdfastv1.WaveMachine_REFUSED; s++ {
+	for s := holdfastv1.WaveMachine_WAITING; s <= holdfastv1.WaveMachine_NOT_STARTED; s++ {
 		want, total = append(want, counts[s]), total+counts[s]
 	}
 	switch {
@@ -58,6 +59,13 @@ func checkWavePhase(w *holdfastv1.Wave) error {
 	idle := w.GetActive() == 0 && (w.GetWaiting() == 0 || w.GetPhase() != holdfastv1.Wave_RUNNING)
 	over := failures > w.GetMaxFailures() && w.GetWaiting() > 0
 	switch {
+	case w.GetWaiting() > 0 && w.GetPhase() != holdfastv1.Wave_RUNNING:
+		return fmt.Errorf("it is %s, and %d machines wait", w.GetPhase(), w.GetWaiting())
+	case w.GetNotStarted() > 0 && w.GetPhase() == holdfastv1.Wave_RUNNING:
+		return fmt.Errorf("it is RUNNING, and does not start %d machines", w.GetNotStarted())
+	case (w.GetPhase() == holdfastv1.Wave_STOPPED || w.GetPhase() == holdfastv1.Wave_FAILED) &&
+		w.GetLastFailure().GetMachineId() == "":
+		return fmt.Errorf("it is %s, and does not name the machine that failed", w.GetPhase())
 	case ended != idle:
 		return fmt.Errorf("it is %s, ended %t, with %d active and %d waiting", w.GetPhase(), ended, w.GetActive(),
 			w.GetWaiting())

@@ -4,6 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -45,6 +50,52 @@ func TestInServiceIsAsked(t *testing.T) {
 					t.Errorf("got changes %v, want some: %t", got, tt.changes)
 				}
 			})
+		}
+	}
+}
+
+// TestDrainVerbs checks that a drain of a machine in service asks, with its effect, that its end
+// does not, and which runs they start.
+func TestDrainVerbs(t *testing.T) {
+	drain := func(params map[string]string) *holdfastv1.StartRunRequest {
+		return &holdfastv1.StartRunRequest{MachineId: "m-9", PlanId: "plan/drain", Params: params}
+	}
+	for _, tt := range []struct {
+		args   string
+		code   int
+		want   *holdfastv1.StartRunRequest
+		stderr string
+	}{
+		{"drain m-9 --detach", ExitUsage, nil,
+			"machine m-9, IN_SERVICE: plan/drain: cordons the node of the machine and evicts its pods"},
+		{"drain m-9 --dry-run", ExitOK, nil, "dry run: 1 machine, 1 IN_SERVICE: plan/drain: cordons the node"},
+		{"drain m-9 --detach --yes", ExitOK, drain(nil), ""},
+		{"drain m-9 --detach --yes --force", ExitOK, drain(map[string]string{"force": "true"}), ""},
+		{"uncordon m-9 --dry-run", ExitOK, nil, "plan/uncordon: lets the cluster place pods on the node"},
+		{"uncordon m-9 --detach", ExitOK, &holdfastv1.StartRunRequest{MachineId: "m-9", PlanId: "plan/uncordon"}, ""},
+	} {
+		f := fixture()
+		f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Status: &holdfastv1.MachineStatus{
+			Phase: holdfastv1.MachineStatus_IN_SERVICE, EffectiveState: holdfastv1.EffectiveState_IN_SERVICE}})
+		for _, p := range fsm.DefaultPlans() {
+			if p = proto.CloneOf(p); p.GetPlanId() == "plan/drain" || p.GetPlanId() == "plan/uncordon" {
+				p.BuiltIn = true
+				f.plans = append(f.plans, p)
+			}
+		}
+		startCluster(t, f)
+		var c command
+		c.wantCode(t, c.run(t, f, append([]string{"machine"}, strings.Fields(tt.args)...)...), tt.code)
+		wantIn(t, tt.args, c.err.String(), tt.stderr)
+		var got *holdfastv1.StartRunRequest
+		for _, r := range asked[*holdfastv1.StartRunRequest](f) {
+			if !r.GetValidateOnly() {
+				r.RequestId = ""
+				got = r
+			}
+		}
+		if diff := cmp.Diff(tt.want, got, protocmp.Transform(), protocmp.IgnoreEmptyMessages()); diff != "" {
+			t.Errorf("machine %s (-want +got):\n%s", tt.args, diff)
 		}
 	}
 }

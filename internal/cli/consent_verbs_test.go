@@ -17,6 +17,8 @@ var askingElsewhere = map[string]string{
 	"image delete":              "eachCommand",
 	"machine power cycle":       "TestInServiceIsAsked",
 	"machine power off":         "TestInServiceIsAsked",
+	"machine drain":             "TestDrainVerbs",
+	"machine uncordon":          "TestDrainVerbs",
 	"operator recover":          "test/integrations",
 	"operator snapshot restore": "TestConsent",
 	"secret delete":             "eachCommand",

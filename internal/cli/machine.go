@@ -20,7 +20,8 @@ func (a *app) machine() *cobra.Command {
 	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineEdit(),
 		a.machineSetPhase(), a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(),
 		a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect(),
-		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole())
+		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole(),
+		a.machineDrain(), a.machineUncordon())
 }
 
 func (a *app) machineList() *cobra.Command {

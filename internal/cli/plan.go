@@ -39,6 +39,10 @@ func (a *app) planGet() *cobra.Command {
 					b.GetFailure(), describe.Number(b.GetMachines(), "machine"), runCount(int(b.GetRuns())),
 					b.GetLastError(), p.GetPlanId())
 			}
+			for _, b := range p.GetHeld() {
+				a.note("held in pool %s: %s. New runs there wait until: holdfast plan release %s --pool %s", b.GetPool(),
+					b.GetFailure(), p.GetPlanId(), b.GetPool())
+			}
 			return p, err
 		},
 		more: planTables,
@@ -48,22 +52,24 @@ func (a *app) planGet() *cobra.Command {
 func (a *app) planRelease() *cobra.Command {
 	var o output
 	var most int32
+	var pool string
 	cmd := &cobra.Command{
 		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planKind().names),
 		Short: "Release a held plan, so that its runs start again",
 		Long: `Release a held plan, so that its runs start again. A plan is held if its last runs failed the same way on at least five
-machines, and on at least half of its machines: further runs wait, so that a bad image or script does not reach the whole
-fleet. First read one of the runs (holdfast run list --filter 'phase = FAILED'), and cancel those that should not start.
+machines of a pool, and on at least half of them: further runs in this pool wait, so that a bad image or script does not
+reach the whole fleet. If the runs of several pools fail, all wait. First read one of the runs (holdfast run list --filter 'phase = FAILED'), and cancel those that should not start.
 
 A plan that erases disks, retires machines or changes their network starts with 5 machines at once per image, and one more
 for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 restores the ramp.`,
-		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --max-active 200",
+		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --pool gpu\n  holdfast plan release plan/repave-join --max-active 200",
 	}
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}
 		if cmd.Flags().Changed("max-active") {
 			r.MaxActive = &most
 		}
+		r.Pool = pool
 		p, err := c.Plans().ReleasePlan(ctx, r)
 		if err != nil {
 			return failed(err, "release plan %s", args[0])
@@ -73,6 +79,8 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 	o.register(cmd)
 	cmd.Flags().Int32Var(&most, "max-active", 0,
 		"maximum number of active runs of the plan per image, instead of the ramp; 0: the ramp again")
+	cmd.Flags().StringVar(&pool, "pool", "",
+		"release the runs of this pool alone (default: of all pools of the caller, and of the whole fleet)")
 	return cmd
 }
 

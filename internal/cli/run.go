@@ -50,7 +50,7 @@ func (a *app) runGet() *cobra.Command {
 			}
 			return r, err
 		},
-		more: func(r *holdfastv1.Run) []*render.Table { return []*render.Table{runSteps(r, a.Now())} },
+		more: func(r *holdfastv1.Run) []*render.Table { return append(runEffect(r), runSteps(r, a.Now())) },
 		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
 			return a.ofRun(ctx, c, id, func(id string) error { return a.watchRun(ctx, c, o, id) })
 		},

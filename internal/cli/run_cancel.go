@@ -22,8 +22,8 @@ func (a *app) runCancel() *cobra.Command {
 		Use: "cancel (RUN... | --filter FILTER)", DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: a.complete(runKind().names),
 		Short:             "Cancel active runs",
-		Long: `Cancel active runs. A waiting run ends at once; a running one ends when its step can be stopped. The machine
-goes to MAINTENANCE. Canceling a canceled run is no error. The id of a machine stands for its last run. --filter cancels
+		Long: `Cancel active runs. A waiting run ends at once, and its machine stays as it was. A running one ends when its step can be
+stopped; its machine goes to MAINTENANCE, and 'machine issues' has what is known of its disk. Canceling a canceled run is no error. The id of a machine stands for its last run. --filter cancels
 all active runs that match.
 
 The command asks for confirmation: the given id of one run, or the number of runs. Without a terminal it requires --yes.
@@ -97,11 +97,15 @@ func (a *app) toCancel(
 // goes to MAINTENANCE".
 func cancelLoss(runs []*holdfastv1.Run) string {
 	if len(runs) != 1 {
-		return fmt.Sprintf("cancel %s; the machines go to MAINTENANCE", runCount(len(runs)))
+		return fmt.Sprintf("cancel %s; the machines of those that have begun go to MAINTENANCE", runCount(len(runs)))
 	}
 	r := runs[0]
-	return fmt.Sprintf("cancel run %s (%s, %s); machine %s goes to MAINTENANCE", r.GetRunId(),
-		cmp.Or(r.GetType(), r.GetPlanId()), r.GetPhase(), r.GetMachineId())
+	then := "goes to MAINTENANCE"
+	if r.GetStartedAt() == nil {
+		then = "stays as it is: the run has not begun"
+	}
+	return fmt.Sprintf("cancel run %s (%s, %s); machine %s %s", r.GetRunId(), cmp.Or(r.GetType(), r.GetPlanId()),
+		r.GetPhase(), r.GetMachineId(), then)
 }
 
 // runCount returns a number of runs.

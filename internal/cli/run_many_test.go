@@ -124,7 +124,7 @@ func TestRunCancelFilter(t *testing.T) {
 	both := []*holdfastv1.CancelRunRequest{
 		{RunId: "run-6", Reason: "wrong image"}, {RunId: "run-4", Reason: "wrong image"},
 	}
-	const loss = "cancel 2 runs; the machines go to MAINTENANCE"
+	const loss = "cancel 2 runs; the machines of those that have begun go to MAINTENANCE"
 	for _, tt := range []struct {
 		name, args, in string
 		runs           int // 0: all
@@ -137,7 +137,7 @@ func TestRunCancelFilter(t *testing.T) {
 		{name: "confirmed in advance", args: "--yes", canceled: both},
 		{name: "dry run", args: "--dry-run --yes", err: "dry run: " + loss},
 		{name: "one", in: "run-6\n", runs: 1, canceled: both[:1],
-			err: "cancel run run-6 (plan/reboot, PENDING); machine m-4 goes to"},
+			err: "cancel run run-6 (plan/reboot, PENDING); machine m-4 stays as it is: the run has not begun"},
 		{name: "none", runs: -1, err: `no active run matches "pool = gpu"`},
 		{name: "with a run", args: "run-6", code: ExitUsage, err: "give either RUN or --filter"},
 	} {

@@ -37,6 +37,18 @@ func runKind() kind[*holdfastv1.Run] {
 	}
 }
 
+// runEffect returns the effect of a run on the machine and its disks, and whether it has erased
+// them.
+func runEffect(r *holdfastv1.Run) []*render.Table {
+	effect, disks := r.GetEffect(), describe.DisksErased(r)
+	if effect == "" && disks == "" {
+		return nil
+	}
+	t := render.NewTable("EFFECT", "DISKS ERASED")
+	t.Row(effect, disks)
+	return []*render.Table{t}
+}
+
 func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 	t := render.NewTable("STEP", "KIND", "STATE", "ATTEMPTS", "TOOK", "MESSAGE")
 	for _, s := range r.GetSteps() {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,16 +32,17 @@ it, so it continues without the command that started it. Its id is the request_i
 func waveKind() kind[*holdfastv1.Wave] {
 	return kind[*holdfastv1.Wave]{
 		noun: "wave", list: "waves",
-		name:   (*holdfastv1.Wave).GetWaveId,
-		header: []string{"WAVE", "TYPE", "PHASE", "DONE", "FAILED", "ACTIVE", "WAITING", "TOOK", "CREATED"},
-		wide:   []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR", "WHY"},
+		name: (*holdfastv1.Wave).GetWaveId,
+		header: []string{"WAVE", "TYPE", "PHASE", "DONE", "FAILED", "ACTIVE", "WAITING", "NOT STARTED", "TOOK", "CREATED",
+			"WHY"},
+		wide: []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR"},
 		row: func(w *holdfastv1.Wave, now time.Time) []any {
 			return []any{
 				w.GetWaveId(), w.GetType(), render.State(describe.Enum(w.GetPhase())),
 				fmt.Sprintf("%d/%d", waveDone(w), w.GetTotal()), number(waveFailures(w)), number(w.GetActive()),
-				number(w.GetWaiting()), progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()), age(now, w.GetCreatedAt()),
+				number(w.GetWaiting()), number(w.GetNotStarted()), progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()),
+				age(now, w.GetCreatedAt()), describe.WaveWhy(w, now),
 				w.GetPlanId(), w.GetMaxParallel(), w.GetMaxFailures(), w.GetPrincipal(), w.GetRetryOf(), w.GetFilter(),
-				describe.Wave(w),
 			}
 		},
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Wave, string, error) {
@@ -62,7 +64,8 @@ func waveDone(w *holdfastv1.Wave) int32 { return w.GetSucceeded() + waveFailures
 func waveMachines(w *holdfastv1.Wave) []*render.Table {
 	t := render.NewTable("MACHINE", "RUN", "STATE", "WHY")
 	for _, m := range w.GetMachines() {
-		t.Row(m.GetMachineId(), m.GetRunId(), render.State(describe.Enum(m.GetState())), m.GetError())
+		t.Row(m.GetMachineId(), m.GetRunId(), render.State(describe.Enum(m.GetState())),
+			cmp.Or(m.GetError(), describe.WaveMachineWaits(m, time.Now())))
 	}
 	return []*render.Table{t}
 }

@@ -48,6 +48,10 @@ not ask: 'wave retry' starts the runs of the other machines later.`,
 		if err != nil {
 			return failed(err, "cancel wave %s", id)
 		}
+		if !keep {
+			a.note("%s: machines whose run had begun go to MAINTENANCE, and are in: holdfast machine issues; to start the runs "+
+				"of all that have not succeeded: holdfast wave retry %s", id, id)
+		}
 		return printOne(a, &o, waveKind(), w)
 	})
 	o.register(cmd)
@@ -61,7 +65,7 @@ not ask: 'wave retry' starts the runs of the other machines later.`,
 func waveLoss(w *holdfastv1.Wave, keepRuns bool) string {
 	runs := "continue"
 	if !keepRuns {
-		runs = "are canceled, and their machines go to MAINTENANCE"
+		runs = "are canceled, and the machines of those that have begun go to MAINTENANCE"
 	}
 	return fmt.Sprintf("cancel wave %s (%s): waiting and not started: %d; active: %d, which %s",
 		w.GetWaveId(), describe.Number(int(w.GetTotal()), "machine"), w.GetWaiting(), w.GetActive(), runs)

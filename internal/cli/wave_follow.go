@@ -60,7 +60,7 @@ func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wa
 	if w, err = getWave(ctx, c, id); err != nil {
 		return failed(err, "get wave %s", id)
 	}
-	a.note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w), describe.Wave(w))
+	a.note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w), describe.Wave(w, time.Now()))
 	if err := show(w); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func waveError(w *holdfastv1.Wave) error {
 		{"failed", w.GetFailed(), holdfastv1.WaveMachine_FAILED},
 		{"canceled", w.GetCanceled(), holdfastv1.WaveMachine_CANCELED},
 		{"refused", w.GetRefused(), holdfastv1.WaveMachine_REFUSED},
-		{"not started", w.GetWaiting(), holdfastv1.WaveMachine_WAITING},
+		{"not started", w.GetNotStarted(), holdfastv1.WaveMachine_NOT_STARTED},
 	} {
 		if part.n > 0 {
 			text += fmt.Sprintf("; %s: %d (%s)", part.name, part.n, machinesIn(w, part.state))
@@ -148,7 +148,7 @@ func (f *follower) follow(ctx context.Context) error {
 
 // poll reads the counts of the wave until it ends.
 func (f *follower) poll(ctx context.Context) error {
-	id := f.now().GetWaveId()
+	id, said := f.now().GetWaveId(), ""
 	for f.now().GetFinishedAt() == nil {
 		if err := wait.Sleep(ctx, wavePoll); err != nil {
 			return err
@@ -162,9 +162,14 @@ func (f *follower) poll(ctx context.Context) error {
 		case len(r.GetWaves()) == 0:
 			return &codeError{ExitNotFound, "wave " + id + " not found"}
 		}
+		w := r.GetWaves()[0]
 		f.mu.Lock()
-		f.wave = r.GetWaves()[0]
+		f.wave = w
 		f.mu.Unlock()
+		if w.GetPhase() == holdfastv1.Wave_STOPPING && !f.terminal(f.Err) && said != w.GetHoldsUp().GetWaitingFor()+id {
+			said = w.GetHoldsUp().GetWaitingFor() + id // each wait once, since nothing else may change for long
+			f.note("%s: %s", id, describe.Wave(w, time.Now()))
+		}
 	}
 	return nil
 }
@@ -176,7 +181,7 @@ func (f *follower) watch(ctx context.Context) error {
 		return f.c.WatchRuns(ctx, filter, 0, see)
 	}
 	if f.terminal(f.Err) {
-		return f.liveBelow(ctx, f.Err, func() []render.Line { return progress.Wave(f.now()) }, false, watch)
+		return f.liveBelow(ctx, f.Err, func() []render.Line { return progress.Wave(f.now(), time.Now()) }, false, watch)
 	}
 	return watch(ctx, func(e *holdfastv1.RunEvent) error {
 		r := e.GetSnapshot()

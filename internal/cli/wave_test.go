@@ -71,9 +71,9 @@ func inWave(cursor uint64, machine string, phase holdfastv1.Run_Phase) *holdfast
 
 func TestLeaderWave(t *testing.T) {
 	well := &holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 3}
-	bad := &holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 1, Waiting: 1,
+	bad := &holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 1, NotStarted: 1,
 		Machines: []*holdfastv1.WaveMachine{{MachineId: "m-124", State: holdfastv1.WaveMachine_FAILED},
-			{MachineId: "m-125", State: holdfastv1.WaveMachine_WAITING}}}
+			{MachineId: "m-125", State: holdfastv1.WaveMachine_NOT_STARTED}}}
 	start := "wave start --selector x --type REBOOT --wave w-1 --max-parallel 2"
 	for _, tt := range []struct {
 		name, args string
@@ -125,12 +125,14 @@ func TestWaveStartHelp(t *testing.T) {
 func TestWaveWhy(t *testing.T) {
 	f := fixture()
 	f.waves = &fakeWaves{wave: &holdfastv1.Wave{WaveId: "w-1", Phase: holdfastv1.Wave_STOPPED, Total: 3, Failed: 1,
-		Waiting: 2}}
+		NotStarted: 2, LastFailure: &holdfastv1.WaveMachine{MachineId: "m-7", RunId: "run-7", Error: "the disk is gone"}}}
 	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "wave", "get", "w-1", "-o", "wide"), ExitOK)
-	wantIn(t, "stdout", c.out.String(),
-		"Stopped: 1 machine has failed, more than the limit of 0. 2 machines were not started.")
+	for _, args := range []string{"wave get w-1", "wave list"} {
+		var c command
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+		wantIn(t, "stdout", c.out.String(), "1 machine has failed, more than the limit of 0; last, m-7 (run-7) failed: "+
+			"the disk is gone. 2 machines were not started.")
+	}
 }
 
 // TestTokenOfWaves checks that the active waves of a revoked token are named.

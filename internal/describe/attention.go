@@ -21,7 +21,11 @@ func Attention(m *holdfastv1.Machine, now time.Time) string {
 	if off {
 		all = append([]string{PoweredOff(s, now)}, all...)
 	}
-	if phase := s.GetPhase(); s.GetActiveRunId() == "" && phase != 0 && Enum(phase) != Enum(s.GetEffectiveState()) {
+	if text := Drained(s, now); text != "" {
+		all = append(all, text)
+	}
+	if phase := s.GetPhase(); s.GetActiveRunId() == "" && phase != 0 && Enum(phase) != Enum(s.GetEffectiveState()) &&
+		s.GetEffectiveState() != holdfastv1.EffectiveState_NOT_IN_CLUSTER {
 		all = append(all, "phase "+phase.String())
 	}
 	return strings.Join(all, ", ")
@@ -61,6 +65,9 @@ func Issue(i *holdfastv1.Issue) string {
 	}
 	if at, ok := strings.CutPrefix(i.GetReason(), "StepFailed: "); ok {
 		return "failed at " + at
+	}
+	if i.GetType() == "Canceled" {
+		return "canceled at " + i.GetReason()
 	}
 	return i.GetType() + " (" + i.GetReason() + ")"
 }

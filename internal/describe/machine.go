@@ -60,7 +60,7 @@ func ShownAs(m *holdfastv1.Machine) string {
 		return text + " because " + s.GetActiveRunId() + " is active"
 	case state == holdfastv1.EffectiveState_IN_SERVICE:
 		return text + " because " + inCluster(m)
-	case s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE:
+	case state == holdfastv1.EffectiveState_NOT_IN_CLUSTER:
 		return text + " until its node is seen in a cluster"
 	}
 	return text
@@ -98,6 +98,20 @@ func PoweredOff(s *holdfastv1.MachineStatus, now time.Time) string {
 		return "powered off since it was first polled"
 	}
 	return "powered off"
+}
+
+// Drained returns since when the node of a machine takes no pods, and which step has drained it. It
+// returns "" if it does, or if the machine is not in service.
+func Drained(s *holdfastv1.MachineStatus, now time.Time) string {
+	if s.GetEffectiveState() != holdfastv1.EffectiveState_IN_SERVICE {
+		return ""
+	}
+	for _, c := range s.GetConditions() {
+		if c.GetType() == "Drained" && c.GetStatus() {
+			return "drained " + Age(now.Sub(c.GetLastTransition().AsTime())) + " ago, takes no pods"
+		}
+	}
+	return ""
 }
 
 // Power returns the power of a machine as "on", "off" or "unknown"; "" if the peer that answered

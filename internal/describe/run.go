@@ -54,6 +54,38 @@ func Why(r *holdfastv1.Run) (text string, waits bool) {
 	return "", false
 }
 
+// DisksErased returns whether a run has erased the disks of its machine, with its evidence: "yes,
+// by the host (2 of them): sda: …", or "no". It returns "" if the run did not come to know.
+func DisksErased(r *holdfastv1.Run) string {
+	for _, s := range r.GetSteps() {
+		n := len(s.GetAttempts())
+		if n == 0 {
+			continue
+		}
+		seen := s.GetAttempts()[n-1].GetEvidenceAfter()
+		said := seen["disks"]
+		if said == "" {
+			continue
+		}
+		by, erased := strings.CutPrefix(said, "disks erased ")
+		if !erased {
+			return "no"
+		}
+		var each []string
+		for name, result := range seen {
+			if disk, ok := strings.CutPrefix(name, "disk "); ok {
+				each = append(each, disk+": "+result)
+			}
+		}
+		slices.Sort(each)
+		if len(each) == 0 {
+			return "yes, " + by
+		}
+		return "yes, " + by + ": " + strings.Join(each, "; ")
+	}
+	return ""
+}
+
 // FreeSlot is the wait of a run that only the limit of active runs holds back.
 const FreeSlot = "a free slot"
 

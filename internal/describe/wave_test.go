@@ -3,6 +3,7 @@ package describe
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -10,7 +11,11 @@ import (
 )
 
 func TestWave(t *testing.T) {
-	at := timestamppb.Now()
+	now := time.Now()
+	at := timestamppb.New(now)
+	fails := func(state holdfastv1.WaveMachine_State, run, text string) *holdfastv1.WaveMachine {
+		return &holdfastv1.WaveMachine{MachineId: "m-7", RunId: run, State: state, Error: text}
+	}
 	seen := map[holdfastv1.Wave_Phase]bool{}
 	for _, tt := range []struct {
 		wave *holdfastv1.Wave
@@ -21,20 +26,36 @@ func TestWave(t *testing.T) {
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPING, Failed: 1, Active: 3},
 			"Stopping: 1 machine has failed, more than the limit of 0. It starts no more runs, and waits for 3 active."},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPING, CancelRequestedAt: at, CancelReason: "wrong image", Active: 1},
-			"Stopping: wrong image. It starts no more runs, and waits for 1 active."},
+			"Stopping: canceled: wrong image. It starts no more runs, and waits for 1 active."},
+		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPING, CancelRequestedAt: at, CanceledBy: "token:eve", Active: 2,
+			HoldsUp: &holdfastv1.WaveMachine{MachineId: "m-5", RunId: "run-5", WaitingFor: "the BMC to answer",
+				WaitingSince: timestamppb.New(now.Add(-50 * time.Second))}},
+			"Stopping: canceled by token:eve, no reason was given. It starts no more runs, and waits for 2 active: " +
+				"m-5 (run-5) has waited 50s for the BMC to answer."},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 5, Total: 5},
 			"Succeeded: the runs of all machines succeeded."},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_FAILED, Succeeded: 4999, Failed: 1, Total: 5000, MaxFailures: 1},
 			"Failed: all runs were started, 4 999 of 5 000 succeeded."},
-		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Failed: 1, Canceled: 1, Refused: 1, MaxFailures: 2, Waiting: 7},
+		{&holdfastv1.Wave{Phase: holdfastv1.Wave_FAILED, Succeeded: 1, Canceled: 1, Total: 2, MaxFailures: 1,
+			LastFailure: fails(holdfastv1.WaveMachine_CANCELED, "run-7", "canceled: no")},
+			"Failed: all runs were started, 1 of 2 succeeded; last, m-7 (run-7) was canceled: canceled: no."},
+		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Failed: 1, Canceled: 1, Refused: 1, MaxFailures: 2, NotStarted: 7},
 			"Stopped: 3 machines have failed, more than the limit of 2. 7 machines were not started."},
-		{&holdfastv1.Wave{Phase: holdfastv1.Wave_CANCELED, CancelRequestedAt: at, Waiting: 1},
-			"Canceled: no reason was given. 1 machine was not started."},
+		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Failed: 1, NotStarted: 1,
+			LastFailure: fails(holdfastv1.WaveMachine_FAILED, "run-7", "the disk is gone")},
+			"Stopped: 1 machine has failed, more than the limit of 0; last, m-7 (run-7) failed: the disk is gone. " +
+				"1 machine was not started."},
+		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Refused: 1, NotStarted: 1,
+			LastFailure: fails(holdfastv1.WaveMachine_REFUSED, "", "it has no BMC")},
+			"Stopped: 1 machine has failed, more than the limit of 0; last, m-7 could not start: it has no BMC. " +
+				"1 machine was not started."},
+		{&holdfastv1.Wave{Phase: holdfastv1.Wave_CANCELED, CancelRequestedAt: at, NotStarted: 1},
+			"Canceled, no reason was given. 1 machine was not started."},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_CANCELED, CancelRequestedAt: at, CancelReason: "enough"},
 			"Canceled: enough. 0 machines were not started."},
 	} {
 		seen[tt.wave.GetPhase()] = true
-		if got := Wave(tt.wave); got != tt.want {
+		if got := Wave(tt.wave, now); got != tt.want {
 			t.Errorf("%v: got %q, want %q", tt.wave, got, tt.want)
 		}
 	}
@@ -46,13 +67,13 @@ func TestWave(t *testing.T) {
 }
 
 func TestWaveMachine(t *testing.T) {
-	running, stopping := holdfastv1.Wave_RUNNING, holdfastv1.Wave_STOPPING
 	ended := map[holdfastv1.WaveMachine_State]bool{0: true, holdfastv1.WaveMachine_SUCCEEDED: true,
 		holdfastv1.WaveMachine_FAILED: true, holdfastv1.WaveMachine_CANCELED: true}
-	sentences := map[holdfastv1.WaveMachine_State][2]string{ // while the wave runs, and while it stops
-		holdfastv1.WaveMachine_WAITING: {"waits for its turn in wave w-1", "wave w-1 starts no run on it any more"},
-		holdfastv1.WaveMachine_ACTIVE:  {"the run is part of wave w-1", "the run is part of wave w-1"},
-		holdfastv1.WaveMachine_REFUSED: {"wave w-1 could not start a run: no BMC", "wave w-1 could not start a run: no BMC"},
+	sentences := map[holdfastv1.WaveMachine_State]string{
+		holdfastv1.WaveMachine_WAITING:     "waits for its turn in wave w-1",
+		holdfastv1.WaveMachine_NOT_STARTED: "wave w-1 starts no run on it any more",
+		holdfastv1.WaveMachine_ACTIVE:      "the run is part of wave w-1",
+		holdfastv1.WaveMachine_REFUSED:     "wave w-1 could not start a run: no BMC",
 	}
 	for n := range holdfastv1.WaveMachine_State_name {
 		state := holdfastv1.WaveMachine_State(n)
@@ -60,12 +81,9 @@ func TestWaveMachine(t *testing.T) {
 		if !ok && !ended[state] {
 			t.Errorf("no sentence of state %s is tested", state)
 		}
-		for i, phase := range []holdfastv1.Wave_Phase{running, stopping} {
-			got := WaveMachine(&holdfastv1.Wave{WaveId: "w-1", Phase: phase},
-				&holdfastv1.WaveMachine{State: state, Error: "no BMC"})
-			if got != want[i] {
-				t.Errorf("%s, wave %s: got %q, want %q", state, phase, got, want[i])
-			}
+		got := WaveMachine(&holdfastv1.Wave{WaveId: "w-1"}, &holdfastv1.WaveMachine{State: state, Error: "no BMC"})
+		if got != want {
+			t.Errorf("%s: got %q, want %q", state, got, want)
 		}
 	}
 }

@@ -20,6 +20,7 @@ type machineBody struct {
 	Issues                      []string                 // those that Why does not mention
 	Phased                      *holdfastv1.HistoryEntry // the last change of the phase; nil: not on this page
 	MayRun, MayMove, MayApprove bool
+	SetAside                    string // the plan that drains or uncordons its node; empty: it has none, or a run is active
 }
 
 func (d *dashboard) machine(v *visit) error {
@@ -61,10 +62,29 @@ func (d *dashboard) machine(v *visit) error {
 		b.Phased = b.History[i]
 	}
 	b.MayRun = v.may("RunService/StartRun")
+	if b.MayRun && m.GetStatus().GetActiveRunId() == "" {
+		b.SetAside = setAside(m)
+	}
 	b.MayMove = v.may("MachineService/SetMachinePhase")
 	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
 		v.may("NodeService/TransitionNode")
 	return v.page("machine", id, "machines", b, nil)
+}
+
+// setAside returns the plan that drains the node of a machine, or that ends its drain; empty if no
+// cluster is known to have a node of it.
+func setAside(m *holdfastv1.Machine) string {
+	plan, inCluster := "plan/drain", false
+	for _, c := range m.GetStatus().GetConditions() {
+		inCluster = inCluster || c.GetType() == "InCustomerCluster" && c.GetStatus()
+		if c.GetType() == "Drained" && c.GetStatus() {
+			plan = "plan/uncordon"
+		}
+	}
+	if !inCluster {
+		return ""
+	}
+	return plan
 }
 
 // theMachine returns the machine of the path.

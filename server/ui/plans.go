@@ -60,7 +60,9 @@ func (d *dashboard) plan(v *visit) error {
 	if runs.GetNextPageToken() != "" {
 		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("plan_id", id))
 	}
-	b.MayRelease = p.GetBrake() != nil && v.may("PlanService/ReleasePlan")
+	// The brake of the fleet needs an operator of all pools.
+	b.MayRelease = p.GetBrake() != nil && (!p.GetBrake().GetFleet() || seesFleet(v.who)) &&
+		v.may("PlanService/ReleasePlan")
 	b.MayTry, b.MayCheck = v.may("PlanService/ProbePlan"), v.may("PlanService/CreatePlan")
 	return v.page("plan", cmp.Or(p.GetDisplayName(), id), "plans", b, err)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
@@ -31,7 +32,7 @@ func (d *dashboard) wave(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b := waveBody{Wave: w, Summary: describe.Wave(w), Shares: display.WaveShares(w)}
+	b := waveBody{Wave: w, Summary: describe.Wave(w, time.Now()), Shares: display.WaveShares(w)}
 	ended := w.GetFinishedAt() != nil
 	b.MayCancel = !ended && w.GetCancelRequestedAt() == nil && v.may("WaveService/CancelWave")
 	b.MayRetry = ended && w.GetPhase() != holdfastv1.Wave_SUCCEEDED && v.may("WaveService/RetryWave")

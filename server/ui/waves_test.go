@@ -41,7 +41,8 @@ func TestWavePages(t *testing.T) {
 		`data-label="Waiting" class="num">119`}, not...)
 	has(t, get(l, "operator", "/ui/waves/w-1"), 200, []string{
 		"Running: 1 active, 119 waiting.", `class="t-open" x="8" width="8"`, ">121 machines<", ">1 refused<",
-		"7 active runs, 3 failures", `href="/ui/plans/plan/inspect"`, "by tester",
+		"7 active runs, 3 failures",
+		`<dt>last failure</dt><dd><a class="id" href="/ui/machines/m-1">m-1</a> &lt;script&gt;`, `href="/ui/plans/plan/inspect"`, "by tester",
 		`<dd class="value">&lt;script&gt;`, `data-label="Machine"><a class="id" href="/ui/machines/m-1">`,
 		`data-label="State"><span class="state s-refused">refused`,
 		`data-label="Run"><a class="id run" href="/ui/runs/run-w">`,
@@ -49,7 +50,7 @@ func TestWavePages(t *testing.T) {
 		`href="/ui/waves/w-1?from=101" rel="next"`, ">Cancel</a>", `aria-current="page">Waves`,
 	}, append(not, "x-099", "Retry failed")...)
 	has(t, get(l, "viewer", "/ui/waves/w-1?from=101"), 200,
-		[]string{"101 to 121 of 121 machines", "x-118", "First page"}, "m-1<", ">Cancel<", "Next page")
+		[]string{"101 to 121 of 121 machines", "x-118", "First page"}, `id="m-m-1"`, ">Cancel<", "Next page")
 	has(t, get(l, "viewer", "/ui/waves/w-1?state=ACTIVE&from=9"), 200, []string{">1 machine<", `id="m-m-2"`}, `id="m-m-1"`)
 	has(t, get(l, "viewer", "/ui/waves/w-1?state=FAILED"), 200,
 		[]string{"No machine of this wave is in this state"}, "<table")
@@ -83,7 +84,7 @@ func TestWaveActions(t *testing.T) {
 		t.Errorf("state (-before +after):\n%s", diff)
 	}
 	has(t, post(l, "operator", "/ui/waves/w-1/cancel", form), 303, nil)
-	has(t, get(l, "operator", "/ui/waves/w-1"), 200, []string{"Canceled: enough &lt;script&gt;",
+	has(t, get(l, "operator", "/ui/waves/w-1"), 200, []string{"Canceled by token:operator: enough &lt;script&gt;",
 		"119 machines were not started.", ">Retry failed</a>"}, evil, ">Cancel</a>")
 	has(t, get(l, "viewer", "/ui/waves/w-1"), 200, nil, "Retry failed")
 	has(t, get(l, "operator", "/ui/waves/w-1/retry"), 200, []string{"Type <b>121</b>", "at most 7 at a time",

@@ -49,6 +49,7 @@ func SetMachinePhase(t *core.Tx, c *internalv1.SetMachinePhase) (*holdfastv1.Mac
 	}
 	if to == holdfastv1.MachineStatus_READY || to == holdfastv1.MachineStatus_IN_SERVICE {
 		SetCondition(t, m, lifecycle.NeedsIntervention, false, "Cleared")
+		SetCondition(t, m, lifecycle.Canceled, false, "Cleared")
 	}
 	MovePhase(t, m, to, Change{By: "operator", Comment: c.GetComment()})
 	PutMachine(t, m)

@@ -48,6 +48,7 @@ func TransitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machi
 		if phase != m.GetStatus().GetPhase() &&
 			(phase == holdfastv1.MachineStatus_READY || phase == holdfastv1.MachineStatus_IN_SERVICE) {
 			fleet.SetCondition(t, m, lifecycle.NeedsIntervention, false, "Cleared")
+			fleet.SetCondition(t, m, lifecycle.Canceled, false, "Cleared")
 		}
 		fleet.MovePhase(t, m, phase, fleet.Change{By: fleet.ByOperator, Comment: comment, Node: c.GetState()})
 	}

@@ -20,11 +20,26 @@ const (
 	Drained           = "Drained"
 	Degraded          = "Degraded"
 	NeedsIntervention = "NeedsIntervention"
+	Canceled          = "Canceled"   // the last run that changed the machine was canceled
 	AgentReady        = "AgentReady" // the agent of the machine sends heartbeats
 	Reachable         = "Reachable"
 	BMCReachable      = "BMCReachable"
 	PoweredOn         = "PoweredOn"
 )
+
+// The reasons of the condition Canceled: how far the run was with the disks of its machine.
+const (
+	CanceledErasing  = "CanceledWhileErasing" // a step that erases had begun, and had not succeeded
+	CanceledErased   = "CanceledAfterErasing" // such a step had succeeded
+	CanceledHarmless = "Canceled"             // none had begun
+)
+
+// DiskInDoubt reports whether a run was canceled while it erased the disks of a machine, and
+// nothing has written them since.
+func DiskInDoubt(m *holdfastv1.Machine) bool {
+	c := Condition(m, Canceled)
+	return c.GetStatus() && c.GetReason() == CanceledErasing
+}
 
 // ConditionText returns a condition with its status and reason, as the history shows it.
 func ConditionText(c *holdfastv1.Condition) string {
@@ -80,12 +95,12 @@ func Condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 	return nil
 }
 
-// Observable reports whether a poll may set a condition. Runs and operators set
-// NeedsIntervention, leases set AgentReady, and the run that drains sets Drained. During an
-// active run, only the run sets Provisioned.
+// Observable reports whether a poll may set a condition. Runs and operators set NeedsIntervention
+// and Canceled, leases set AgentReady, and the run that drains sets Drained. During an active run,
+// only the run sets Provisioned.
 func Observable(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
 	switch c.GetType() {
-	case "", NeedsIntervention, AgentReady, Drained:
+	case "", NeedsIntervention, Canceled, AgentReady, Drained:
 		return false
 	case Provisioned:
 		return Condition(m, Provisioned) != nil && m.GetStatus().GetActiveRunId() == ""

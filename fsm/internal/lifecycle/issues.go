@@ -37,7 +37,11 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 		if urgency == holdfastv1.Issue_URGENCY_UNSPECIFIED {
 			continue
 		}
-		add(urgency, kind, cmp.Or(c.GetReason(), c.GetMessage()), c.GetLastTransition())
+		reason := cmp.Or(c.GetReason(), c.GetMessage())
+		if kind == Canceled {
+			reason = c.GetMessage()
+		}
+		add(urgency, kind, reason, c.GetLastTransition())
 	}
 	slices.SortStableFunc(all, func(a, b *holdfastv1.Issue) int { return cmp.Compare(a.GetUrgency(), b.GetUrgency()) })
 	return all
@@ -49,6 +53,10 @@ func issueOf(c *holdfastv1.Condition, serving, off bool) (kind string, u holdfas
 	switch t := c.GetType(); {
 	case t == NeedsIntervention && c.GetStatus():
 		return t, holdfastv1.Issue_URGENT
+	case t == Canceled && c.GetStatus() && c.GetReason() != CanceledHarmless:
+		return t, holdfastv1.Issue_URGENT
+	case t == Canceled && c.GetStatus():
+		return t, holdfastv1.Issue_MINOR
 	case t == PoweredOn && off:
 		return "PoweredOff", holdfastv1.Issue_DOWN
 	case t == Reachable && !c.GetStatus() && serving && !off:

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -36,7 +37,7 @@ func DefaultID(canonicalType string) string {
 // Defaults returns the built-in plans: one per run type (docs/clients.md, 002), and one
 // for each operation on a single machine. The first leader stores them, so that all peers
 // have the same plans, whatever their versions.
-func Defaults() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
+func Defaults() []*holdfastv1.Plan { return slices.Concat(typePlans(), setAsidePlans(), verbPlans()) }
 
 // stepOf returns a step of a built-in plan, with the timeout of its kind.
 func stepOf(name string, retries int32, settings proto.Message) *holdfastv1.Step {
@@ -45,9 +46,9 @@ func stepOf(name string, retries int32, settings proto.Message) *holdfastv1.Step
 	return s
 }
 
-// sshStep returns a step that runs a script, with its own timeout.
-func sshStep(name string, seconds int32, script string) *holdfastv1.Step {
-	s := stepOf(name, 2, &holdfastv1.SshCommand{Script: script})
+// sshStep returns a step that runs a script, with its own timeout and retries.
+func sshStep(name string, seconds, retries int32, script string) *holdfastv1.Step {
+	s := stepOf(name, retries, &holdfastv1.SshCommand{Script: script})
 	s.TimeoutSeconds = seconds
 	return s
 }
@@ -107,7 +108,7 @@ func typePlans() []*holdfastv1.Plan {
 		upgradePlan(),
 		{PlanId: "plan/net-reconfig", DisplayName: "Change the network configuration", Steps: []*holdfastv1.Step{
 			stepOf("apply-network-config", 0, &holdfastv1.NetReconfig{}),
-			sshStep("verify-connectivity", 120, "set -eu\ntrue\n"),
+			sshStep("verify-connectivity", 120, 2, "set -eu\ntrue\n"),
 		}},
 	}
 }
@@ -115,8 +116,8 @@ func typePlans() []*holdfastv1.Plan {
 // rmaPlan returns a plan that takes a machine out.
 func rmaPlan(id, display string, rma *holdfastv1.RmaAction) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: id, DisplayName: display, Steps: []*holdfastv1.Step{
-		sshStep("drain-check", 600, drainCheck),
-		sshStep("graceful-shutdown", 300, "set -eu\nsync\n"+
+		sshStep("drain-check", 600, 2, drainCheck),
+		sshStep("graceful-shutdown", 300, 2, "set -eu\nsync\n"+
 			"if command -v systemctl >/dev/null 2>&1; then systemctl stop kubelet 2>/dev/null || true; fi\nsync\n"),
 		stepOf("mark-rma", 2, rma),
 	}}

@@ -71,16 +71,35 @@ version="${version#v}"
 // v1.31.2, 1.31.2-1.1.
 var VersionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
+// The plans of `holdfast machine drain` and `uncordon`. A disruption budget may hold a drain for
+// long, so it has one attempt, in which it evicts repeatedly.
+func setAsidePlans() []*holdfastv1.Plan {
+	return []*holdfastv1.Plan{
+		{PlanId: "plan/drain", DisplayName: "Drain the node", Steps: []*holdfastv1.Step{
+			cordonNode(), sshStep("drain-node", 1800, 0, onNode+needsKubectl+drainNode+"1500s\n"),
+		}},
+		{PlanId: "plan/uncordon", DisplayName: "Let pods onto the node again", Steps: []*holdfastv1.Step{uncordonNode()}},
+	}
+}
+
+func cordonNode() *holdfastv1.Step {
+	return sshStep("cordon-node", 300, 2, onNode+needsKubectl+"kubectl cordon \"$node\"\n")
+}
+
+func uncordonNode() *holdfastv1.Step {
+	return sshStep("uncordon-node", 300, 2, onNode+needsKubectl+"kubectl uncordon \"$node\"\n")
+}
+
 func upgradePlan() *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: DefaultID("UPGRADE"), DisplayName: "Upgrade the kubelet", Params: []*holdfastv1.Param{{
 		Name: "version", Type: holdfastv1.Param_NAME, Max: new(int32(60)),
 		Description: "version of Kubernetes, such as 1.31.2; if it is not set, the newest of the host's package repository",
 	}}, Steps: []*holdfastv1.Step{
-		sshStep("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
-		sshStep("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),
-		sshStep("upgrade-kubelet", 1800, upgradeKubelet),
-		sshStep("restart-kubelet", 300, restartKubelet),
-		sshStep("uncordon-node", 300, onNode+needsKubectl+"kubectl uncordon \"$node\"\n"),
+		cordonNode(),
+		sshStep("drain-node", 1800, 2, onNode+needsKubectl+drainNode+"1500s\n"),
+		sshStep("upgrade-kubelet", 1800, 2, upgradeKubelet),
+		sshStep("restart-kubelet", 300, 2, restartKubelet),
+		uncordonNode(),
 		stepOf("verify-upgrade", 1, &holdfastv1.VerifyInCluster{}),
 	}}
 }

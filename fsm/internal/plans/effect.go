@@ -59,9 +59,29 @@ func filled(text string, value func(name string) string) string {
 	return before + otherwise + filled(after, value)
 }
 
+// OnlySetsAside reports whether a built-in plan only cordons, drains or uncordons a node: its runs
+// need a node, and change nothing on the host.
+func OnlySetsAside(plan *holdfastv1.Plan) bool {
+	return plan.GetBuiltIn() && len(plan.GetSteps()) > 0 &&
+		!slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool { return !SetsAside(s) })
+}
+
+// setAsideEffect returns the effect of a plan that only cordons, drains or uncordons a node.
+func setAsideEffect(plan *holdfastv1.Plan) Effect {
+	for _, s := range plan.GetSteps() {
+		if s.GetName() != "cordon-node" && s.GetName() != "uncordon-node" {
+			return Effect{Interrupts: true, Text: "cordons the node of the machine and evicts its pods; the host keeps running"}
+		}
+	}
+	return Effect{Text: "lets the cluster place pods on the node of the machine; the host keeps running"}
+}
+
 // EffectOf returns the effect of a run of a plan with its parameters.
 func EffectOf(plan *holdfastv1.Plan, params map[string]string) Effect {
 	params = Complete(plan, params)
+	if OnlySetsAside(plan) {
+		return setAsideEffect(plan)
+	}
 	var all Effect
 	var grave []string
 	for _, s := range plan.GetSteps() {

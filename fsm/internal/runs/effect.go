@@ -169,6 +169,9 @@ func runSucceeded(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, c flee
 		// The disk of a failed install is unchanged, so the condition stays.
 		fleet.SetCondition(t, m, lifecycle.NeedsIntervention, false, "RunSucceeded")
 	}
+	if !lifecycle.DiskInDoubt(m) || done["repave"] || done["rma"] {
+		fleet.SetCondition(t, m, lifecycle.Canceled, false, "RunSucceeded")
+	}
 	fleet.MovePhase(t, m, phase, c)
 }
 

@@ -45,16 +45,22 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	case leavesAlone(run):
 		c.Node = nodeAfterReading(t, m, run)
 		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
+	case phase == holdfastv1.Run_CANCELED && run.GetStartedAt() == nil:
+		// Nothing was done: the machine is as it was.
+		c.Node, c.Comment = nodeBefore(t, m, run), msg+"; it had not begun"
+		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
 		runSucceeded(t, m, run, c)
-	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoveryPrincipal:
-		// The leader started this run, and its failure does not affect the machine's workload, so
-		// the phase stays. But the machine needs an operator.
+	case phase == holdfastv1.Run_FAILED && (run.GetPrincipal() == recoveryPrincipal || setsAside(t, run)):
+		// Its failure does not affect the machine's host, so the phase stays. But the machine needs
+		// an operator.
 		fleet.Observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
+		fleet.SetCondition(t, m, lifecycle.Canceled, false, "RunFailed")
 		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
+		fleet.SetCondition(t, m, lifecycle.Canceled, false, "RunFailed")
 		fleet.Observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
@@ -64,10 +70,10 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 		}
 		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:
-		// An operator canceled it, so no intervention is needed. One that an earlier failure
-		// asked for stays.
-		if !lifecycle.Condition(m, lifecycle.NeedsIntervention).GetStatus() {
-			fleet.Observe(t, m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
+		noteCanceled(t, m, run)
+		if setsAside(t, run) {
+			fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
+			break
 		}
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLING && installed(run) {
 			c.Node = holdfastv1.Node_INSTALLED

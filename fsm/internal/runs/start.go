@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
@@ -138,6 +139,12 @@ func startable(
 		return refusal.New(refusal.FailedPrecondition, "CAPABILITY_MISSING",
 			"step %q of plan %q cannot run on machine %q: %s",
 			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).With("step", c.GetMissingForStep())
+	}
+	if plans.OnlySetsAside(plan) && lifecycle.InNoCluster(m) {
+		return refusal.New(refusal.FailedPrecondition, "NOT_IN_CLUSTER",
+			"machine %q has no node to set aside: its condition %s is %s: join it with a plan with a step join, or name its "+
+				"cluster with: holdfast machine update %s --cluster NAME", m.GetMachineId(), lifecycle.InCluster,
+			lifecycle.ClusterText(m), m.GetMachineId())
 	}
 	if beside {
 		return consoleFree(t, m.GetMachineId())

@@ -74,7 +74,8 @@ func CancelWave(t *core.Tx, c *internalv1.CancelWave) (*holdfastv1.Wave, *refusa
 		return nil, waveStopped(w)
 	}
 	if w.GetCancelRequestedAt() == nil {
-		w.Phase, w.CancelRequestedAt, w.CancelReason = holdfastv1.Wave_STOPPING, t.Now, c.GetReason()
+		w.CancelRequestedAt, w.CancelReason, w.CanceledBy = t.Now, c.GetReason(), t.Command.GetPrincipal()
+		waves.Stop(w)
 		waves.Put(t, w, nil)
 	}
 	if !c.GetKeepRuns() {

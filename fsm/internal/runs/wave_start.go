@@ -3,9 +3,11 @@ package runs
 import (
 	"cmp"
 	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
@@ -95,7 +97,12 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 			return nil, fleet.MachineNotFound(id)
 		}
 	}
-	surplus, err := waves.Surplus(t.State, len(c.GetMachineIds()))
+	pools := poolsOf(t, c.GetMachineIds())
+	var limited []string
+	if access.Scoped(t) {
+		limited = pools
+	}
+	surplus, err := waves.Room(t.State, limited, len(c.GetMachineIds()))
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +114,7 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 		WaveId: in.GetWaveId(), Type: in.GetType(), PlanId: in.GetPlanId(), Params: in.GetParams(), Filter: in.GetFilter(),
 		MaxParallel: in.GetMaxParallel(), MaxFailures: in.GetMaxFailures(), RetryOf: in.GetRetryOf(),
 		Phase: holdfastv1.Wave_RUNNING, CreatedAt: t.Now, Principal: t.Command.GetPrincipal(), Total: n, Waiting: n,
+		Pools: pools,
 	}
 	for i, id := range c.GetMachineIds() {
 		m, _ := t.Machines.Get(id)
@@ -117,6 +125,17 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 	}
 	waves.Put(t, w, nil)
 	return w, nil
+}
+
+// poolsOf returns the pools of machines, sorted.
+func poolsOf(t *core.Tx, machines []string) []string {
+	seen := map[string]bool{}
+	for _, id := range machines {
+		if m, _ := t.Machines.Get(id); m.GetSpec().GetPool() != "" {
+			seen[m.GetSpec().GetPool()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // sameWave returns an error if a wave's id is used again for another wave.

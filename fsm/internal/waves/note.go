@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -24,6 +25,7 @@ func NoteEnd(t *core.Tx, run *holdfastv1.Run) {
 	}
 	w, _ := t.Waves.Edit(run.GetRequestId())
 	move(w, m, stateOf(run))
+	noteFailure(w, m, run.GetError().GetReason(), run.GetError().GetMessage())
 	Put(t, w, m)
 }
 
@@ -32,6 +34,7 @@ func NoteEnd(t *core.Tx, run *holdfastv1.Run) {
 func NoteStart(t *core.Tx, w *holdfastv1.Wave, m *internalv1.WaveMember, run *holdfastv1.Run) {
 	m.Machine.RunId = run.GetRunId()
 	move(w, m, stateOf(run))
+	noteFailure(w, m, run.GetError().GetReason(), run.GetError().GetMessage())
 	Put(t, w, m)
 }
 
@@ -39,7 +42,35 @@ func NoteStart(t *core.Tx, w *holdfastv1.Wave, m *internalv1.WaveMember, run *ho
 func NoteRefusal(t *core.Tx, w *holdfastv1.Wave, m *internalv1.WaveMember, reason, text string) {
 	m.Machine.Reason, m.Machine.Error = reason, text
 	move(w, m, holdfastv1.WaveMachine_REFUSED)
+	noteFailure(w, m, reason, text)
 	Put(t, w, m)
+}
+
+// maxFailureText bounds the error of the last failure, which each list of waves has, in bytes.
+const maxFailureText = 1000
+
+// noteFailure records a machine that counts as a failure, until the wave starts no more runs: what
+// stopped it must not be hidden by a later failure.
+func noteFailure(w *holdfastv1.Wave, m *internalv1.WaveMember, reason, text string) {
+	switch m.GetMachine().GetState() {
+	case holdfastv1.WaveMachine_FAILED, holdfastv1.WaveMachine_CANCELED, holdfastv1.WaveMachine_REFUSED:
+	default:
+		return
+	}
+	if w.GetPhase() != holdfastv1.Wave_RUNNING {
+		return
+	}
+	w.LastFailure = &holdfastv1.WaveMachine{
+		MachineId: m.GetMachine().GetMachineId(), RunId: m.GetMachine().GetRunId(), State: m.GetMachine().GetState(),
+		Reason: reason, Error: lex.Clip(text, maxFailureText),
+	}
+}
+
+// Stop ends the starts of a wave: its waiting machines are not started any more. The records of
+// these machines stay as they are, because there may be thousands: View shows them as NOT_STARTED.
+func Stop(w *holdfastv1.Wave) {
+	w.Phase = holdfastv1.Wave_STOPPING
+	w.NotStarted, w.Waiting = w.GetNotStarted()+w.GetWaiting(), 0
 }
 
 // Put stores a wave and a machine of it, which may be nil, and ends the wave if nothing is left to
@@ -49,7 +80,7 @@ func Put(t *core.Tx, w *holdfastv1.Wave, m *internalv1.WaveMember) {
 		t.WaveMembers.Put(m)
 	}
 	if w.GetPhase() == holdfastv1.Wave_RUNNING && w.GetWaiting() > 0 && Failures(w) > w.GetMaxFailures() {
-		w.Phase = holdfastv1.Wave_STOPPING
+		Stop(w)
 	}
 	if w.GetActive() == 0 && (w.GetWaiting() == 0 || w.GetPhase() == holdfastv1.Wave_STOPPING) {
 		w.Phase, w.FinishedAt = outcome(w), t.Now
@@ -66,7 +97,8 @@ func Failures(w *holdfastv1.Wave) int32 { return w.GetFailed() + w.GetCanceled()
 func Abandon(t *core.Tx, why string) {
 	for _, w := range active(t.State) {
 		w = proto.CloneOf(w)
-		w.CancelRequestedAt, w.CancelReason, w.Phase = t.Now, why, holdfastv1.Wave_STOPPING
+		w.CancelRequestedAt, w.CancelReason = t.Now, why
+		Stop(w)
 		Put(t, w, nil)
 	}
 }
@@ -76,7 +108,7 @@ func outcome(w *holdfastv1.Wave) holdfastv1.Wave_Phase {
 	switch {
 	case w.GetCancelRequestedAt() != nil:
 		return holdfastv1.Wave_CANCELED
-	case w.GetWaiting() > 0:
+	case w.GetNotStarted() > 0:
 		return holdfastv1.Wave_STOPPED
 	case w.GetSucceeded() == w.GetTotal():
 		return holdfastv1.Wave_SUCCEEDED

@@ -34,13 +34,24 @@ func (v *View) ActiveWaves() []*holdfastv1.Wave { return active(v.s) }
 // WaveMachines returns the machines of a wave, in the order of their starts.
 func (v *View) WaveMachines(id string) iter.Seq[*holdfastv1.WaveMachine] {
 	members := table.Values(v.s.WaveMembers.Scan(schema.MembersByPosition, schema.MemberPrefix(id), ""))
-	return table.Map(members, (*internalv1.WaveMember).GetMachine)
+	w, _ := v.Wave(id)
+	return table.Map(members, func(m *internalv1.WaveMember) *holdfastv1.WaveMachine { return shown(w, m.GetMachine()) })
+}
+
+// shown returns a machine of a wave. One that waits in a wave that starts no more runs is
+// NOT_STARTED.
+func shown(w *holdfastv1.Wave, m *holdfastv1.WaveMachine) *holdfastv1.WaveMachine {
+	if m.GetState() != holdfastv1.WaveMachine_WAITING || w.GetPhase() == holdfastv1.Wave_RUNNING {
+		return m
+	}
+	return &holdfastv1.WaveMachine{MachineId: m.GetMachineId(), State: holdfastv1.WaveMachine_NOT_STARTED}
 }
 
 // WaveMachine returns a machine of a wave.
 func (v *View) WaveMachine(id, machine string) (*holdfastv1.WaveMachine, bool) {
 	m, ok := v.s.WaveMembers.Get(schema.MemberKey(id, machine))
-	return m.GetMachine(), ok
+	w, _ := v.Wave(id)
+	return shown(w, m.GetMachine()), ok
 }
 
 // NextOfWave returns the id of the machine of a wave that starts next, or "".
@@ -54,6 +65,13 @@ func (v *View) NextOfWave(id string) string {
 // Active returns the machines of a wave that have an active run.
 func Active(s *core.State, id string) []*internalv1.WaveMember {
 	return slices.Collect(table.Values(s.WaveMembers.Scan(schema.MembersActive, schema.MemberPrefix(id), "")))
+}
+
+// ActiveOfWave returns the machines of a wave that have an active run, in the order of their
+// starts.
+func (v *View) ActiveOfWave(id string) iter.Seq[*holdfastv1.WaveMachine] {
+	members := table.Values(v.s.WaveMembers.Scan(schema.MembersActive, schema.MemberPrefix(id), ""))
+	return table.Map(members, (*internalv1.WaveMember).GetMachine)
 }
 
 // PoolsOfWave returns the machines of a wave, each with the pool that it was in when the wave

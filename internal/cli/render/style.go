@@ -33,13 +33,13 @@ func State(name string) Text {
 	switch name {
 	case "SUCCEEDED", "IN_SERVICE", "READY", "true", "leader":
 		return Text{name, Green}
-	case "FAILED", "INSTALL_FAILED", "EXPIRED", "unreachable":
+	case "FAILED", "INSTALL_FAILED", "EXPIRED", "NOT_IN_CLUSTER", "unreachable":
 		return Text{name, Red}
 	case "CANCELED", "MAINTENANCE", "RMA":
 		return Text{name, Yellow}
 	case "RUNNING", "PENDING", "PROVISIONING":
 		return Text{name, Cyan}
-	case "WAITING", "RETIRED":
+	case "WAITING", "NOT_STARTED", "RETIRED":
 		return Text{name, Faint}
 	}
 	return Text{name, Plain}

@@ -78,7 +78,7 @@ func (m *model) fleetLine() render.Line {
 		return render.Line{plain("machines  "), render.T("counting …", render.Faint)}
 	}
 	l := render.Line{render.T(fmt.Sprintf("machines  %d", m.fleet.Total), render.Bold)}
-	for s := holdfastv1.EffectiveState_FACTORY_READY; s <= holdfastv1.EffectiveState_RETIRED; s++ {
+	for s := holdfastv1.EffectiveState_FACTORY_READY; int(s) < len(holdfastv1.EffectiveState_Value_name); s++ {
 		if n := m.fleet.States[s]; n > 0 {
 			l = append(l, plain(fmt.Sprintf("  %d ", n)), render.State(s.String()))
 		}

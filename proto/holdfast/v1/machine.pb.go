@@ -147,9 +147,9 @@ type Issue_Urgency int32
 
 const (
 	Issue_URGENCY_UNSPECIFIED Issue_Urgency = 0 // not used
-	Issue_URGENT              Issue_Urgency = 1 // an operator has to act: NeedsIntervention, InstallFailed
+	Issue_URGENT              Issue_Urgency = 1 // an operator has to act: NeedsIntervention, InstallFailed, Canceled after a step that erases had begun
 	Issue_DOWN                Issue_Urgency = 2 // it is in service and does not work: PoweredOff, Unreachable, NotInCluster, AgentExpired
-	Issue_MINOR               Issue_Urgency = 3 // Degraded, BMCUnreachable
+	Issue_MINOR               Issue_Urgency = 3 // Degraded, BMCUnreachable, Canceled
 )
 
 // Enum value maps for Issue_Urgency.
@@ -206,6 +206,7 @@ const (
 	EffectiveState_MAINTENANCE                 EffectiveState_Value = 5 // an operator has to inspect it, or is doing so
 	EffectiveState_RMA                         EffectiveState_Value = 6 // to be returned to its maker
 	EffectiveState_RETIRED                     EffectiveState_Value = 7 // permanently out of use
+	EffectiveState_NOT_IN_CLUSTER              EffectiveState_Value = 8 // its phase is IN_SERVICE, and its node is not seen in a cluster
 )
 
 // Enum value maps for EffectiveState_Value.
@@ -219,6 +220,7 @@ var (
 		5: "MAINTENANCE",
 		6: "RMA",
 		7: "RETIRED",
+		8: "NOT_IN_CLUSTER",
 	}
 	EffectiveState_Value_value = map[string]int32{
 		"EFFECTIVE_STATE_UNSPECIFIED": 0,
@@ -229,6 +231,7 @@ var (
 		"MAINTENANCE":                 5,
 		"RMA":                         6,
 		"RETIRED":                     7,
+		"NOT_IN_CLUSTER":              8,
 	}
 )
 
@@ -2578,7 +2581,7 @@ func (*Agent) Descriptor() ([]byte, []int) {
 // Condition is something observed of a machine. It is true, false or unknown.
 type Condition struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, PoweredOn, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
+	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, PoweredOn, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention, Canceled
 	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`                                      // while unknown: the last known status, or false
 	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                       // one word in CamelCase
 	LastTransition *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition,json=lastTransition,proto3" json:"last_transition,omitempty"` // last change of status
@@ -2975,8 +2978,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"disk_bytes\x18\x05 \x01(\x03R\tdiskBytes\x12\x12\n" +
 	"\x04gpus\x18\x06 \x01(\x05R\x04gpus\x12\x12\n" +
-	"\x04arch\x18\a \x01(\tR\x04arch\"\xa2\x01\n" +
-	"\x0eEffectiveState\"\x8f\x01\n" +
+	"\x04arch\x18\a \x01(\tR\x04arch\"\xb6\x01\n" +
+	"\x0eEffectiveState\"\xa3\x01\n" +
 	"\x05Value\x12\x1f\n" +
 	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFACTORY_READY\x10\x01\x12\t\n" +
@@ -2986,7 +2989,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"IN_SERVICE\x10\x04\x12\x0f\n" +
 	"\vMAINTENANCE\x10\x05\x12\a\n" +
 	"\x03RMA\x10\x06\x12\v\n" +
-	"\aRETIRED\x10\a\"\xc9\x01\n" +
+	"\aRETIRED\x10\a\x12\x12\n" +
+	"\x0eNOT_IN_CLUSTER\x10\b\"\xc9\x01\n" +
 	"\x04Node\"\xc0\x01\n" +
 	"\x05State\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +

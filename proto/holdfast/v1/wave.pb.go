@@ -90,12 +90,13 @@ type WaveMachine_State int32
 
 const (
 	WaveMachine_STATE_UNSPECIFIED WaveMachine_State = 0
-	WaveMachine_WAITING           WaveMachine_State = 1 // its run has not been started
+	WaveMachine_WAITING           WaveMachine_State = 1 // its run will be started
 	WaveMachine_ACTIVE            WaveMachine_State = 2 // its run is active
 	WaveMachine_SUCCEEDED         WaveMachine_State = 3 // its run succeeded
 	WaveMachine_FAILED            WaveMachine_State = 4 // its run failed
 	WaveMachine_CANCELED          WaveMachine_State = 5 // its run was canceled
 	WaveMachine_REFUSED           WaveMachine_State = 6 // its run could not be started
+	WaveMachine_NOT_STARTED       WaveMachine_State = 7 // the wave starts no more runs
 )
 
 // Enum value maps for WaveMachine_State.
@@ -108,6 +109,7 @@ var (
 		4: "FAILED",
 		5: "CANCELED",
 		6: "REFUSED",
+		7: "NOT_STARTED",
 	}
 	WaveMachine_State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
@@ -117,6 +119,7 @@ var (
 		"FAILED":            4,
 		"CANCELED":          5,
 		"REFUSED":           6,
+		"NOT_STARTED":       7,
 	}
 )
 
@@ -574,16 +577,25 @@ type Wave struct {
 	CancelRequestedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=cancel_requested_at,json=cancelRequestedAt,proto3" json:"cancel_requested_at,omitempty"`                         // when it was canceled
 	CancelReason      string                 `protobuf:"bytes,14,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`                                          // free text
 	Revision          uint64                 `protobuf:"varint,15,opt,name=revision,proto3" json:"revision,omitempty"`                                                                     // Raft index of the last change
-	Total             int32                  `protobuf:"varint,20,opt,name=total,proto3" json:"total,omitempty"`                                                                           // machines
-	Waiting           int32                  `protobuf:"varint,21,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                       // machines whose run has not been started
-	Active            int32                  `protobuf:"varint,22,opt,name=active,proto3" json:"active,omitempty"`                                                                         // machines with an active run of the wave
-	Succeeded         int32                  `protobuf:"varint,23,opt,name=succeeded,proto3" json:"succeeded,omitempty"`                                                                   // machines whose run succeeded
-	Failed            int32                  `protobuf:"varint,24,opt,name=failed,proto3" json:"failed,omitempty"`                                                                         // machines whose run failed
-	Canceled          int32                  `protobuf:"varint,25,opt,name=canceled,proto3" json:"canceled,omitempty"`                                                                     // machines whose run was canceled; they count as failures
-	Refused           int32                  `protobuf:"varint,26,opt,name=refused,proto3" json:"refused,omitempty"`                                                                       // machines whose run could not be started; they count as failures
-	Machines          []*WaveMachine         `protobuf:"bytes,50,rep,name=machines,proto3" json:"machines,omitempty"`                                                                      // in the order of their starts; not in lists
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	CanceledBy        string                 `protobuf:"bytes,16,opt,name=canceled_by,json=canceledBy,proto3" json:"canceled_by,omitempty"`                                                // the caller that canceled it
+	// The machine that failed last, with its run and the reason. It is the one that stopped the wave if
+	// too many have failed.
+	LastFailure *WaveMachine `protobuf:"bytes,17,opt,name=last_failure,json=lastFailure,proto3" json:"last_failure,omitempty"`
+	// The machine that holds it up: of a wave that is STOPPING, the one whose run has waited longest.
+	// Computed on read.
+	HoldsUp       *WaveMachine   `protobuf:"bytes,18,opt,name=holds_up,json=holdsUp,proto3" json:"holds_up,omitempty"`
+	Pools         []string       `protobuf:"bytes,19,rep,name=pools,proto3" json:"pools,omitempty"`                              // of its machines when it started, sorted; empty for machines in no pool
+	Total         int32          `protobuf:"varint,20,opt,name=total,proto3" json:"total,omitempty"`                             // machines
+	Waiting       int32          `protobuf:"varint,21,opt,name=waiting,proto3" json:"waiting,omitempty"`                         // machines whose run will be started; 0 once it starts no more
+	Active        int32          `protobuf:"varint,22,opt,name=active,proto3" json:"active,omitempty"`                           // machines with an active run of the wave
+	Succeeded     int32          `protobuf:"varint,23,opt,name=succeeded,proto3" json:"succeeded,omitempty"`                     // machines whose run succeeded
+	Failed        int32          `protobuf:"varint,24,opt,name=failed,proto3" json:"failed,omitempty"`                           // machines whose run failed
+	Canceled      int32          `protobuf:"varint,25,opt,name=canceled,proto3" json:"canceled,omitempty"`                       // machines whose run was canceled; they count as failures
+	Refused       int32          `protobuf:"varint,26,opt,name=refused,proto3" json:"refused,omitempty"`                         // machines whose run could not be started; they count as failures
+	NotStarted    int32          `protobuf:"varint,27,opt,name=not_started,json=notStarted,proto3" json:"not_started,omitempty"` // machines whose run is not started any more
+	Machines      []*WaveMachine `protobuf:"bytes,50,rep,name=machines,proto3" json:"machines,omitempty"`                        // in the order of their starts; not in lists
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Wave) Reset() {
@@ -721,6 +733,34 @@ func (x *Wave) GetRevision() uint64 {
 	return 0
 }
 
+func (x *Wave) GetCanceledBy() string {
+	if x != nil {
+		return x.CanceledBy
+	}
+	return ""
+}
+
+func (x *Wave) GetLastFailure() *WaveMachine {
+	if x != nil {
+		return x.LastFailure
+	}
+	return nil
+}
+
+func (x *Wave) GetHoldsUp() *WaveMachine {
+	if x != nil {
+		return x.HoldsUp
+	}
+	return nil
+}
+
+func (x *Wave) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
+}
+
 func (x *Wave) GetTotal() int32 {
 	if x != nil {
 		return x.Total
@@ -770,6 +810,13 @@ func (x *Wave) GetRefused() int32 {
 	return 0
 }
 
+func (x *Wave) GetNotStarted() int32 {
+	if x != nil {
+		return x.NotStarted
+	}
+	return 0
+}
+
 func (x *Wave) GetMachines() []*WaveMachine {
 	if x != nil {
 		return x.Machines
@@ -785,6 +832,8 @@ type WaveMachine struct {
 	State         WaveMachine_State      `protobuf:"varint,3,opt,name=state,proto3,enum=holdfast.v1.WaveMachine_State" json:"state,omitempty"` // its progress
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                                   // why it was refused, for programs: ACTIVE_RUN
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`                                     // why it was refused, or why its run did not succeed
+	WaitingFor    string                 `protobuf:"bytes,6,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`         // the event that its active run waits for; computed on read
+	WaitingSince  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`   // start of that wait; computed on read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -854,6 +903,20 @@ func (x *WaveMachine) GetError() string {
 	return ""
 }
 
+func (x *WaveMachine) GetWaitingFor() string {
+	if x != nil {
+		return x.WaitingFor
+	}
+	return ""
+}
+
+func (x *WaveMachine) GetWaitingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WaitingSince
+	}
+	return nil
+}
+
 var File_proto_holdfast_v1_wave_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
@@ -897,7 +960,7 @@ const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\x12&\n" +
 	"\fmax_failures\x18\x04 \x01(\x05H\x00R\vmaxFailures\x88\x01\x01\x12#\n" +
 	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnlyB\x0f\n" +
-	"\r_max_failures\"\xe4\a\n" +
+	"\r_max_failures\"\xae\t\n" +
 	"\x04Wave\x12\x17\n" +
 	"\awave_id\x18\x01 \x01(\tR\x06waveId\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x17\n" +
@@ -916,14 +979,21 @@ const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\bretry_of\x18\f \x01(\tR\aretryOf\x12J\n" +
 	"\x13cancel_requested_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x11cancelRequestedAt\x12#\n" +
 	"\rcancel_reason\x18\x0e \x01(\tR\fcancelReason\x12\x1a\n" +
-	"\brevision\x18\x0f \x01(\x04R\brevision\x12\x14\n" +
+	"\brevision\x18\x0f \x01(\x04R\brevision\x12\x1f\n" +
+	"\vcanceled_by\x18\x10 \x01(\tR\n" +
+	"canceledBy\x12;\n" +
+	"\flast_failure\x18\x11 \x01(\v2\x18.holdfast.v1.WaveMachineR\vlastFailure\x123\n" +
+	"\bholds_up\x18\x12 \x01(\v2\x18.holdfast.v1.WaveMachineR\aholdsUp\x12\x14\n" +
+	"\x05pools\x18\x13 \x03(\tR\x05pools\x12\x14\n" +
 	"\x05total\x18\x14 \x01(\x05R\x05total\x12\x18\n" +
 	"\awaiting\x18\x15 \x01(\x05R\awaiting\x12\x16\n" +
 	"\x06active\x18\x16 \x01(\x05R\x06active\x12\x1c\n" +
 	"\tsucceeded\x18\x17 \x01(\x05R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x18 \x01(\x05R\x06failed\x12\x1a\n" +
 	"\bcanceled\x18\x19 \x01(\x05R\bcanceled\x12\x18\n" +
-	"\arefused\x18\x1a \x01(\x05R\arefused\x124\n" +
+	"\arefused\x18\x1a \x01(\x05R\arefused\x12\x1f\n" +
+	"\vnot_started\x18\x1b \x01(\x05R\n" +
+	"notStarted\x124\n" +
 	"\bmachines\x182 \x03(\v2\x18.holdfast.v1.WaveMachineR\bmachines\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -936,14 +1006,17 @@ const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\v\n" +
 	"\aSTOPPED\x10\x05\x12\f\n" +
-	"\bCANCELED\x10\x06\"\x96\x02\n" +
+	"\bCANCELED\x10\x06\"\x89\x03\n" +
 	"\vWaveMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x124\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x1e.holdfast.v1.WaveMachine.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\"m\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1f\n" +
+	"\vwaiting_for\x18\x06 \x01(\tR\n" +
+	"waitingFor\x12?\n" +
+	"\rwaiting_since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fwaitingSince\"~\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWAITING\x10\x01\x12\n" +
@@ -953,7 +1026,8 @@ const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\f\n" +
 	"\bCANCELED\x10\x05\x12\v\n" +
-	"\aREFUSED\x10\x062\xcb\x05\n" +
+	"\aREFUSED\x10\x06\x12\x0f\n" +
+	"\vNOT_STARTED\x10\a2\xcb\x05\n" +
 	"\vWaveService\x12\xb5\x01\n" +
 	"\tStartWave\x12\x1d.holdfast.v1.StartWaveRequest\x1a\x11.holdfast.v1.Wave\"v\xfa\xa1\x19\x02\b\x02\x82\xa2\x19X\b\x02\x12\n" +
 	"request_id*Hlist the waves before you start another, and pass a request_id next time\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/waves\x12_\n" +
@@ -1001,23 +1075,26 @@ var file_proto_holdfast_v1_wave_proto_depIdxs = []int32{
 	12, // 4: holdfast.v1.Wave.created_at:type_name -> google.protobuf.Timestamp
 	12, // 5: holdfast.v1.Wave.finished_at:type_name -> google.protobuf.Timestamp
 	12, // 6: holdfast.v1.Wave.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	9,  // 7: holdfast.v1.Wave.machines:type_name -> holdfast.v1.WaveMachine
-	1,  // 8: holdfast.v1.WaveMachine.state:type_name -> holdfast.v1.WaveMachine.State
-	2,  // 9: holdfast.v1.WaveService.StartWave:input_type -> holdfast.v1.StartWaveRequest
-	3,  // 10: holdfast.v1.WaveService.GetWave:input_type -> holdfast.v1.GetWaveRequest
-	4,  // 11: holdfast.v1.WaveService.ListWaves:input_type -> holdfast.v1.ListWavesRequest
-	6,  // 12: holdfast.v1.WaveService.CancelWave:input_type -> holdfast.v1.CancelWaveRequest
-	7,  // 13: holdfast.v1.WaveService.RetryWave:input_type -> holdfast.v1.RetryWaveRequest
-	8,  // 14: holdfast.v1.WaveService.StartWave:output_type -> holdfast.v1.Wave
-	8,  // 15: holdfast.v1.WaveService.GetWave:output_type -> holdfast.v1.Wave
-	5,  // 16: holdfast.v1.WaveService.ListWaves:output_type -> holdfast.v1.ListWavesResponse
-	8,  // 17: holdfast.v1.WaveService.CancelWave:output_type -> holdfast.v1.Wave
-	8,  // 18: holdfast.v1.WaveService.RetryWave:output_type -> holdfast.v1.Wave
-	14, // [14:19] is the sub-list for method output_type
-	9,  // [9:14] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	9,  // 7: holdfast.v1.Wave.last_failure:type_name -> holdfast.v1.WaveMachine
+	9,  // 8: holdfast.v1.Wave.holds_up:type_name -> holdfast.v1.WaveMachine
+	9,  // 9: holdfast.v1.Wave.machines:type_name -> holdfast.v1.WaveMachine
+	1,  // 10: holdfast.v1.WaveMachine.state:type_name -> holdfast.v1.WaveMachine.State
+	12, // 11: holdfast.v1.WaveMachine.waiting_since:type_name -> google.protobuf.Timestamp
+	2,  // 12: holdfast.v1.WaveService.StartWave:input_type -> holdfast.v1.StartWaveRequest
+	3,  // 13: holdfast.v1.WaveService.GetWave:input_type -> holdfast.v1.GetWaveRequest
+	4,  // 14: holdfast.v1.WaveService.ListWaves:input_type -> holdfast.v1.ListWavesRequest
+	6,  // 15: holdfast.v1.WaveService.CancelWave:input_type -> holdfast.v1.CancelWaveRequest
+	7,  // 16: holdfast.v1.WaveService.RetryWave:input_type -> holdfast.v1.RetryWaveRequest
+	8,  // 17: holdfast.v1.WaveService.StartWave:output_type -> holdfast.v1.Wave
+	8,  // 18: holdfast.v1.WaveService.GetWave:output_type -> holdfast.v1.Wave
+	5,  // 19: holdfast.v1.WaveService.ListWaves:output_type -> holdfast.v1.ListWavesResponse
+	8,  // 20: holdfast.v1.WaveService.CancelWave:output_type -> holdfast.v1.Wave
+	8,  // 21: holdfast.v1.WaveService.RetryWave:output_type -> holdfast.v1.Wave
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_wave_proto_init() }

@@ -25,14 +25,16 @@ func Apply[M proto.Message](ctx context.Context, node Node, c *internalv1.Comman
 	return result[M](c, res)
 }
 
-// Try returns the result that a command would have now, and commits nothing. It makes the checks of
-// Apply.
-func Try[M proto.Message](ctx context.Context, p *Peer, c *internalv1.Command) (M, error) {
+// Try returns the result that a command would have now, after some others, and commits nothing. It
+// makes the checks of Apply.
+func Try[M proto.Message](
+	ctx context.Context, p *Peer, c *internalv1.Command, before ...*internalv1.Command,
+) (M, error) {
 	var none M
 	if _, err := p.Node.View(ctx); err != nil { // the peer's own state is up to date after that
 		return none, err
 	}
-	res := p.State.Try(c)
+	res := p.State.Try(append(before, c)...)
 	if res.Err != nil {
 		return none, res.Err
 	}

@@ -22,8 +22,9 @@ type Node interface {
 type State interface {
 	View() *fsm.View
 	Changed() <-chan struct{} // closed at the next change
-	// Try returns the result that a command would have now, and changes nothing.
-	Try(cmd *internalv1.Command) fsm.Result
+	// Try returns the result that the last of some commands would have now after the others, or the
+	// first refusal, and changes nothing.
+	Try(cmds ...*internalv1.Command) fsm.Result
 }
 
 // Peer is the peer that a service runs on.

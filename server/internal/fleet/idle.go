@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -28,26 +27,34 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		switch {
 		case last.GetPhase() == holdfastv1.Run_FAILED && last.GetObserved():
 			e.Suggestions = append(e.Suggestions, "holdfast node state "+id+" pending --force")
-		case last.GetPhase() == holdfastv1.Run_FAILED:
+		case last.GetPhase() == holdfastv1.Run_FAILED, canceled(last):
 			e.Suggestions = append(e.Suggestions, "holdfast run retry "+last.GetRunId())
 		}
-		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
+		if !fsm.DiskInDoubt(m) { // it must not be offered to others with half an image
+			e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
+		}
 	case holdfastv1.MachineStatus_FACTORY_READY:
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED {
 			e.WaitingFor = "an operator"
 			e.Suggestions = append(e.Suggestions, "holdfast node approve "+id+" --workflow plan/repave-join")
 		}
 	default:
-		explainFree(e, m)
+		explainFree(e, m, last)
 	}
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
 // explainFree adds the next steps for a machine that operators and runs may use.
-func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine) {
+func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run) {
 	id, s := m.GetMachineId(), m.GetStatus()
 	plan := fsm.ApprovedPlan(m)
+	setAside := last.GetPlanId() == "plan/drain" || last.GetPlanId() == "plan/uncordon"
+	unfinished := last.GetPhase() == holdfastv1.Run_FAILED || canceled(last)
 	switch {
+	case setAside && unfinished && s.GetNeedsAttention():
+		e.Suggestions = append(e.Suggestions, "holdfast run retry "+last.GetRunId(), "holdfast machine uncordon "+id)
+	case drained(s):
+		e.Suggestions = append(e.Suggestions, "holdfast machine uncordon "+id)
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
 		e.Suggestions = append(e.Suggestions, "holdfast machine power on "+id,
 			"holdfast machine set-phase "+id+" MAINTENANCE")
@@ -68,16 +75,18 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
 		return "retired, no operation is allowed"
 	case s.GetPhase() == holdfastv1.MachineStatus_RMA:
 		return "to be returned, " + waits
-	case last.GetPhase() == holdfastv1.Run_FAILED && needsIntervention(s):
+	case last.GetPhase() == holdfastv1.Run_FAILED && hasIssue(s, "NeedsIntervention"):
 		return failure(m, last)
-	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE && last.GetPhase() == holdfastv1.Run_CANCELED:
-		return runName(last) + " was canceled, " + waits
+	case hasIssue(s, "Canceled") && last.GetPhase() == holdfastv1.Run_CANCELED:
+		return runName(last) + " was " + describe.IssueText(issue(s, "Canceled")) + ", " + waits
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
 		return describe.PoweredOff(s, time.Now())
 	case s.GetNeedsAttention():
 		return describe.IssueText(s.GetIssues()[0])
 	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
 		return waits
+	case drained(s):
+		return describe.Drained(s, time.Now())
 	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY && s.GetNodeState() == holdfastv1.Node_DISCOVERED:
 		return "discovered, waits for approval"
 	case fsm.ApprovedPlan(m) != "":
@@ -86,9 +95,26 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
 	return describe.Idle(m)
 }
 
-func needsIntervention(s *holdfastv1.MachineStatus) bool {
-	return slices.ContainsFunc(s.GetIssues(), func(i *holdfastv1.Issue) bool { return i.GetType() == "NeedsIntervention" })
+// issue returns the issue of a type, or nil.
+func issue(s *holdfastv1.MachineStatus, kind string) *holdfastv1.Issue {
+	for _, i := range s.GetIssues() {
+		if i.GetType() == kind {
+			return i
+		}
+	}
+	return nil
 }
+
+func hasIssue(s *holdfastv1.MachineStatus, kind string) bool { return issue(s, kind) != nil }
+
+// canceled reports whether a run was canceled after it had begun. Holdfast does not execute an
+// observed run, so it cannot repeat it.
+func canceled(run *holdfastv1.Run) bool {
+	return run.GetPhase() == holdfastv1.Run_CANCELED && run.GetStartedAt() != nil && !run.GetObserved()
+}
+
+// drained reports whether the node of a machine in service is drained: it takes no pods.
+func drained(s *holdfastv1.MachineStatus) bool { return describe.Drained(s, time.Now()) != "" }
 
 // mostCause is the number of characters of an error in a summary.
 const mostCause = 60

@@ -30,7 +30,7 @@ type Config struct {
 
 // Starts prepares commands that start runs (*startrun.Preparer).
 type Starts interface {
-	Prepare(ctx context.Context, start *internalv1.StartRun) error
+	PrepareOf(ctx context.Context, start *internalv1.StartRun, plan *holdfastv1.Plan) error
 }
 
 // Files has the files of images on the peers (*images.Depot).

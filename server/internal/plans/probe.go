@@ -63,7 +63,7 @@ func (s *Service) ProbePlan(
 		run:  &holdfastv1.Run{Params: fsm.CompleteParams(plan, r.GetParams())},
 		resp: &holdfastv1.ProbePlanResponse{},
 	}
-	if err := p.checkStart(ctx, plan, r.GetPlan() == nil); err != nil {
+	if err := p.checkStart(ctx, plan, r.GetPlan()); err != nil {
 		return nil, err
 	}
 	if p.provider, err = s.cfg.Providers.Of(m); err != nil {
@@ -109,7 +109,7 @@ func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict
 }
 
 // checkStart makes the checks of StartRun.
-func (p *prober) checkStart(ctx context.Context, plan *holdfastv1.Plan, stored bool) error {
+func (p *prober) checkStart(ctx context.Context, plan, given *holdfastv1.Plan) error {
 	switch st := p.m.GetStatus(); {
 	case st.GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		p.add(nil, "machine", holdfastv1.Probe_FAILS, "it is retired: no run starts on it")
@@ -119,10 +119,8 @@ func (p *prober) checkStart(ctx context.Context, plan *holdfastv1.Plan, stored b
 	default:
 		p.add(nil, "machine", holdfastv1.Probe_OK, "%s, no active run", st.GetPhase())
 	}
-	if stored {
-		if err := p.tryStart(ctx, plan); err != nil {
-			return err
-		}
+	if err := p.tryStart(ctx, plan, given); err != nil {
+		return err
 	}
 	if b := fsm.BrakeOf(plan, p.m.GetSpec().GetPool()); b != nil {
 		p.add(nil, "plan", holdfastv1.Probe_FAILS,
@@ -132,17 +130,24 @@ func (p *prober) checkStart(ctx context.Context, plan *holdfastv1.Plan, stored b
 	return nil
 }
 
-// tryStart adds the refusal that a StartRun of a stored plan would have now, unless it is about the
-// state of the machine, which is a result of its own, or about a capability, which its step has.
-func (p *prober) tryStart(ctx context.Context, plan *holdfastv1.Plan) error {
+// tryStart adds the refusal that a StartRun would have now, unless it is about the state of the
+// machine, which is a result of its own, or about a capability, which its step has. A plan that the
+// caller has given is stored before, in the same try.
+func (p *prober) tryStart(ctx context.Context, plan, given *holdfastv1.Plan) error {
 	start := &internalv1.StartRun{MachineId: p.m.GetMachineId(), PlanId: plan.GetPlanId(), Params: p.run.GetParams(),
 		RequestId: "validate-" + edge.RandomHex(6)}
-	if err := p.cfg.Starts.Prepare(ctx, start); err != nil {
+	if err := p.cfg.Starts.PrepareOf(ctx, start, given); err != nil {
 		return err
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_StartRun{StartRun: start}
-	_, err := edge.Try[*holdfastv1.Run](ctx, p.peer, c)
+	var before []*internalv1.Command
+	if given != nil {
+		store := auth.Command(ctx)
+		store.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: given, Replace: true}}
+		before = append(before, store)
+	}
+	_, err := edge.Try[*holdfastv1.Run](ctx, p.peer, c, before...)
 	refusal, ok := errors.AsType[*fsm.Error](err)
 	switch {
 	case !ok:

@@ -38,6 +38,11 @@ func New(peer *edge.Peer, cfg Config, set *providers.Set) *Preparer {
 // Prepare completes a command with a new run id, the defaults and the capability that the run
 // lacks. The error is the refusal of a command that the FSM would refuse in any state.
 func (s *Preparer) Prepare(ctx context.Context, start *internalv1.StartRun) error {
+	return s.PrepareOf(ctx, start, nil)
+}
+
+// PrepareOf is Prepare for a plan that is not stored, or for the stored one if plan is nil.
+func (s *Preparer) PrepareOf(ctx context.Context, start *internalv1.StartRun, plan *holdfastv1.Plan) error {
 	start.RunId = "run-" + edge.RandomHex(6)
 	start.DefaultTimeoutSeconds = int32(s.cfg.StepTimeout.Seconds())
 	start.DefaultMaxRetries = s.cfg.MaxRetries
@@ -48,12 +53,12 @@ func (s *Preparer) Prepare(ctx context.Context, start *internalv1.StartRun) erro
 	if bad := s.DeniedURLs("", &internalv1.StartRun{Params: start.GetParams()}); len(bad) > 0 {
 		return fsm.Invalid(bad)
 	}
-	return s.checkCapabilities(ctx, start)
+	return s.checkCapabilities(ctx, start, plan)
 }
 
 // checkCapabilities adds the capability that the machine's provider lacks for the plan, if
 // any.
-func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
+func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.StartRun, given *holdfastv1.Plan) error {
 	v := s.State.View()
 	m, plan, found := parts(v, start)
 	if !found { // the leader's own state is up to date, except right after its election
@@ -62,6 +67,9 @@ func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.Star
 			return err
 		}
 		m, plan, found = parts(v, start)
+	}
+	if given != nil {
+		plan, found = given, m.GetMachineId() != ""
 	}
 	if !plan.GetReferenced() {
 		start.CheckedPlan = fsm.WrittenPlan(plan)

@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -58,14 +60,42 @@ func (s *Service) wave(ctx context.Context, id, machine string) (*holdfastv1.Wav
 		m, ok := v.WaveMachine(id, machine)
 		machines = func(yield func(*holdfastv1.WaveMachine) bool) { _ = ok && yield(m) }
 	}
+	w.HoldsUp = holdsUp(v, w)
 	for m := range machines {
-		if run, ok := v.Run(m.GetRunId()); ok && run.GetError() != nil {
-			m = proto.CloneOf(m)
-			m.Reason, m.Error = run.GetError().GetReason(), run.GetError().GetMessage()
-		}
-		w.Machines = append(w.Machines, m)
+		w.Machines = append(w.Machines, withRun(v, m))
 	}
 	return w, nil
+}
+
+// withRun returns a machine of a wave with the wait or the error of its run.
+func withRun(v *fsm.View, m *holdfastv1.WaveMachine) *holdfastv1.WaveMachine {
+	run, ok := v.Run(m.GetRunId())
+	switch {
+	case !ok:
+	case !fsm.Ended(run):
+		m = proto.CloneOf(m)
+		m.WaitingFor, m.WaitingSince = describe.WaitingFor(run), run.GetWaitingSince()
+	case run.GetError() != nil:
+		m = proto.CloneOf(m)
+		m.Reason, m.Error = run.GetError().GetReason(), run.GetError().GetMessage()
+	}
+	return m
+}
+
+// holdsUp returns the machine whose run has waited longest, of a wave that only waits for its
+// active runs, and nil of all others.
+func holdsUp(v *fsm.View, w *holdfastv1.Wave) *holdfastv1.WaveMachine {
+	if w.GetPhase() != holdfastv1.Wave_STOPPING {
+		return nil
+	}
+	var longest *holdfastv1.WaveMachine
+	for m := range v.ActiveOfWave(w.GetWaveId()) {
+		m = withRun(v, m)
+		if longest == nil || m.GetWaitingSince().AsTime().Before(longest.GetWaitingSince().AsTime()) {
+			longest = m
+		}
+	}
+	return longest
 }
 
 // ListWaves lists waves, newest first.
@@ -84,6 +114,13 @@ func (s *Service) ListWaves(
 	resp.Waves, resp.NextPageToken, err = page.Collect(ctx, p, v.Waves(p.After), func(w *holdfastv1.Wave) bool {
 		return f.Match(w) && visible(ctx, v, w.GetWaveId())
 	})
+	for i, w := range resp.GetWaves() {
+		if m := holdsUp(v, w); m != nil {
+			w = proto.CloneOf(w)
+			w.HoldsUp = m
+			resp.Waves[i] = w
+		}
+	}
 	return resp, err
 }
 
@@ -91,7 +128,7 @@ func (s *Service) ListWaves(
 func waveFilter() *filter.Schema {
 	return &filter.Schema{
 		Message:   (*holdfastv1.Wave)(nil).ProtoReflect().Descriptor(),
-		Hidden:    []string{"machines"},
+		Hidden:    []string{"machines", "last_failure", "holds_up"},
 		Canonical: map[string]func(string) string{"type": request.CanonicalType},
 	}
 }

@@ -75,7 +75,7 @@ func (h *History) Window(r Range) *Window {
 	w := &Window{Range: r, From: to.Add(-r.Span), To: to}
 	line := func(kind series.Kind, name string) Line { return lineOf(h.fixed, kind, name, r.levels, to) }
 	sum := func(s *series.Store, name string) Line { return lineOf(s, series.Sum, name, r.sums, to) }
-	for s := holdfastv1.EffectiveState_FACTORY_READY; s <= holdfastv1.EffectiveState_RETIRED; s++ {
+	for s := holdfastv1.EffectiveState_FACTORY_READY; int(s) < len(holdfastv1.EffectiveState_Value_name); s++ {
 		w.Machines = append(w.Machines, line(series.Last, machines+s.String()))
 	}
 	for _, p := range endPhases() {

@@ -19,6 +19,7 @@ func WaveShares(w *holdfastv1.Wave) []WaveShare {
 		{State: holdfastv1.WaveMachine_CANCELED, Class: "t-canceled", Count: int(w.GetCanceled())},
 		{State: holdfastv1.WaveMachine_ACTIVE, Class: "t-open", Count: int(w.GetActive())},
 		{State: holdfastv1.WaveMachine_WAITING, Class: "t-track", Count: int(w.GetWaiting())},
+		{State: holdfastv1.WaveMachine_NOT_STARTED, Class: "t-track", Count: int(w.GetNotStarted())},
 	}
 	before, total := 0, max(1, int(w.GetTotal()))
 	for i := range all {

@@ -67,3 +67,10 @@ func TestScopesAreApart(t *testing.T) {
 		}
 	})
 }
+
+// TestNumStates checks that each effective state has a place in the counts.
+func TestNumStates(t *testing.T) {
+	if want := len(holdfastv1.EffectiveState_Value_name); NumStates != want {
+		t.Errorf("got %d, want %d", NumStates, want)
+	}
+}

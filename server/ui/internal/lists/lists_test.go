@@ -65,7 +65,7 @@ func TestColumns(t *testing.T) {
 		}},
 		"ListWaves": &holdfastv1.ListWavesResponse{Waves: []*holdfastv1.Wave{
 			{WaveId: "w-1", Type: "REPAVE", PlanId: "plan/repave-join", Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 2,
-				Canceled: 3, Refused: 4, Active: 5, Waiting: 1006, Total: 1021, Principal: "user:eve", CreatedAt: at(1),
+				Canceled: 3, Refused: 4, Active: 5, NotStarted: 1006, Total: 1021, Principal: "user:eve", CreatedAt: at(1),
 				FinishedAt: at(2)},
 			{WaveId: "w-2", PlanId: "plan/inspect", Phase: holdfastv1.Wave_RUNNING},
 		}},
@@ -114,9 +114,11 @@ func TestColumns(t *testing.T) {
 		},
 		"waves": {
 			"Wave=[w-1](/ui/waves/w-1) | Type=[REPAVE](/ui/plans/plan/repave-join) | Phase=stopped/s-stopped | Succeeded=1 | " +
-				"Failed=9 | Active=5 | Waiting=1 006 | Machines=1 021 | By=user:eve | Created=15:01 | Ended=15:02",
+				"Failed=9 | Active=5 | Waiting=0 | Not started=1 006 | Machines=1 021 | " +
+				"By=user:eve | Created=15:01 | Ended=15:02 | Why=9 machines have failed, more than the limit of 0. " +
+				"1 006 machines were not started.",
 			"Wave=[w-2](/ui/waves/w-2) | Type=[plan/inspect](/ui/plans/plan/inspect) | Phase=running/s-running | " +
-				"Succeeded=0 | Failed=0 | Active=0 | Waiting=0 | Machines=0",
+				"Succeeded=0 | Failed=0 | Active=0 | Waiting=0 | Not started=0 | Machines=0",
 		},
 		"secrets": {"Secret=bmc/r7 | Type=bmc | Values=username, password | Pools=all | Version=3 | Key=k1 | " +
 			"Updated=15:04 | " +

@@ -3,9 +3,11 @@ package lists
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -23,7 +25,8 @@ func waves() Kind {
 		Note: "A wave is a run on each of many machines, a limited number at a time. " +
 			"Failed includes canceled and refused machines. To follow one: `holdfast wave watch WAVE`",
 		Columns: []string{
-			"Wave", "Type", "Phase", "Succeeded", "Failed", "Active", "Waiting", "Machines", "By", "Created", "Ended",
+			"Wave", "Type", "Phase", "Succeeded", "Failed", "Active", "Waiting", "Not started", "Machines", "By", "Created",
+			"Ended", "Why",
 		},
 		Read: func(ctx context.Context, c grpc.ClientConnInterface, q Query) (Part, error) {
 			resp, err := holdfastv1.NewWaveServiceClient(c).ListWaves(ctx, &holdfastv1.ListWavesRequest{
@@ -43,9 +46,11 @@ func waveRow(w *holdfastv1.Wave) Row {
 		display.Number(w.GetFailed() + w.GetCanceled() + w.GetRefused()),
 		display.Number(w.GetActive()),
 		display.Number(w.GetWaiting()),
+		display.Number(w.GetNotStarted()),
 		display.Number(w.GetTotal()),
 		display.Text(w.GetPrincipal()),
 		display.When(w.GetCreatedAt()),
 		display.When(w.GetFinishedAt()),
+		display.Long(describe.WaveWhy(w, time.Now())),
 	}}
 }
