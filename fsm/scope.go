@@ -84,7 +84,9 @@ func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 		if id != machineID {
 			return outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
 				id, machineID).
-				With("machine_id", id)
+				With("machine_id", id).
+				Showing(outOfScope("the request is not about machine %q, and this token is valid for that machine only",
+					machineID))
 		}
 	}
 	m, ok := t.Machines.Get(machineID)

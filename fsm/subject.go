@@ -138,10 +138,12 @@ func ofNewNode(t *core.Tx, c *internalv1.CreateNode) subject {
 func ofReport(t *core.Tx, c *internalv1.ReportNode) subject {
 	id := nodeID(t, c.GetReport().GetMacAddress())
 	if t.Machines.Has(id) {
-		return machineSubject(id)
+		about := machineSubject(id)
+		about.absent, about.id = fleet.NoNodeWithMAC, c.GetReport().GetMacAddress()
+		return about
 	}
-	if !c.GetDiscover() { // there will be no machine with the id of the command
-		return newMachine(t, id, "")
+	if !c.GetDiscover() { // the command reports that it is unknown
+		return subject{resource: "machines/" + lex.Ident(id), machines: []string{""}}
 	}
 	return newMachine(t, c.GetMachineId(), "") // the machine is discovered
 }

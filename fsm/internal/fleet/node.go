@@ -32,6 +32,11 @@ func NodeNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, ReasonNodeNotFound, "Node not found").With("node_id", id)
 }
 
+// NoNodeWithMAC returns the refusal of a report from an unknown node.
+func NoNodeWithMAC(mac string) *refusal.Error {
+	return refusal.New(refusal.NotFound, ReasonNodeNotFound, "Node with MAC %s not found", mac).With("node_id", mac)
+}
+
 // checkWorkflow refuses a workflow that is not a plan.
 func checkWorkflow(t *core.Tx, id string) *refusal.Error {
 	if id != "" && !t.Plans.Has(id) {
@@ -47,8 +52,11 @@ func CreateNode(t *core.Tx, c *internalv1.CreateNode) (*holdfastv1.Machine, *ref
 		return nil, refusal.InvalidField("mac_address", "%s", problem)
 	}
 	if other, taken := ByMAC(t.State, mac); taken {
-		return nil, refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).
-			With("machine_id", other.GetMachineId())
+		err := conflict(t, other, "Node with MAC %s already exists", mac)
+		if err.Shown != nil { // the API has this text for all conflicts
+			err.Shown.Message = err.Message
+		}
+		return nil, err
 	}
 	if err := refusal.Invalid(append(CheckNode(c.GetNode()), checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err

@@ -31,8 +31,7 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 	m, known := fleet.ByMAC(t.State, mac)
 	if !known {
 		if !c.GetDiscover() {
-			return nil, refusal.New(refusal.NotFound, fleet.ReasonNodeNotFound, "Node with MAC %s not found", mac).
-				With("node_id", mac)
+			return nil, fleet.NoNodeWithMAC(mac)
 		}
 		if err := fleet.CheckDiscovery(t, mac, c.GetDiscoverLimit()); err != nil {
 			return nil, err

@@ -175,7 +175,13 @@ func (l *Lab) Denied() (all []string) {
 // Do applies a command that must succeed.
 func (l *Lab) Do(op proto.Message) {
 	l.Helper()
-	c := &internalv1.Command{}
+	l.DoAs("", op)
+}
+
+// DoAs is Do for a command of a principal.
+func (l *Lab) DoAs(principal string, op proto.Message) {
+	l.Helper()
+	c := &internalv1.Command{Principal: principal}
 	fields := c.ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {
 		if fd := fields.Get(i); fd.Message().FullName() == op.ProtoReflect().Descriptor().FullName() {

@@ -6,7 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // Config configures a Cluster.
@@ -44,7 +46,7 @@ func NewCluster(peer *edge.Peer, cfg Config, members Members) *Cluster {
 func (s *Cluster) GetClusterStatus(
 	ctx context.Context, _ *holdfastv1.GetClusterStatusRequest,
 ) (*holdfastv1.ClusterStatus, error) {
-	return s.members.Status(ctx), nil
+	return scope.Status(auth.From(ctx), s.members.Status(ctx)), nil
 }
 
 // GetIssuers returns the issuers with which people sign in.

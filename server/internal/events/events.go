@@ -107,8 +107,7 @@ func (w *eventWatch) bookmark() error {
 }
 
 // seesEvents returns a function that reports whether a caller may see an event. The
-// machine must be visible to the caller now, or the pool in scope. Events of services are
-// visible to all.
+// machine must be visible to the caller now, or the pool in scope.
 func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Event) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Event) bool { return true }
@@ -117,8 +116,8 @@ func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1
 		if e.GetPool() != nil {
 			return auth.InScope(id, e.GetPool().GetPoolId())
 		}
-		if e.GetMachineId() == "" {
-			return true
+		if e.GetMachineId() == "" { // of a service
+			return scope.SeesServices(id)
 		}
 		if e.GetRun() != nil {
 			return scope.SeesRuns(id, view)(e.GetRun())

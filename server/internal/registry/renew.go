@@ -64,11 +64,11 @@ func (s *Heartbeats) ownPoolsMachine(ctx context.Context, id string) error {
 		return nil
 	}
 	v := s.State.View()
-	if v.Enrolled(id) {
-		return fsm.MachineEnrolled(id)
-	}
 	for _, pool := range who.GetPools() { // the usual case; the rest handles all others
 		if v.InPool(id, pool) && auth.InScope(who, pool) {
+			if v.Enrolled(id) {
+				return fsm.MachineEnrolled(id)
+			}
 			return nil
 		}
 	}
@@ -81,11 +81,7 @@ func (s *Heartbeats) ownPoolsMachine(ctx context.Context, id string) error {
 		m, ok = fresh.Machine(id)
 	}
 	if ok && !auth.InScope(who, m.GetSpec().GetPool()) {
-		return &fsm.Error{
-			Code: fsm.PermissionDenied, Reason: "OUT_OF_SCOPE",
-			Message: "machine " + strconv.Quote(id) + " is not in a pool of " + who.GetPrincipal(),
-			Meta:    map[string]string{"machine_id": id},
-		}
+		return request.NotFound("MACHINE_NOT_FOUND", "machine", id) // the caller must not learn that it exists
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/page"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // serviceTTL is the time for which a service stays active without a ping. Clients ping every
@@ -159,7 +160,7 @@ func (s *Services) GetService(
 		return nil, err
 	}
 	svc, ok := v.Service(serviceID(r.GetId()))
-	if !ok {
+	if !ok || !scope.SeesServices(auth.From(ctx)) {
 		return nil, request.NotFound(fsm.ReasonServiceNotFound, "service", r.GetId())
 	}
 	return svc, nil
@@ -176,6 +177,9 @@ func (s *Services) ListServices(
 	p, v, err := page.Open(ctx, s.Node.View, r, "services", r.GetFilter())
 	if err != nil {
 		return nil, err
+	}
+	if !scope.SeesServices(auth.From(ctx)) {
+		return &holdfastv1.ListServicesResponse{}, nil
 	}
 	rows := page.Keyed(v.Services(p.After), func(s *holdfastv1.Service) string { return s.GetTarget().GetId() })
 	resp := &holdfastv1.ListServicesResponse{}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
@@ -39,7 +41,9 @@ func (s *Services) Watch(
 	if err != nil {
 		return err
 	}
-	w := &serviceWatch{matches: watch.NewMatches(f, cursor != 0), send: send, cursor: cursor}
+	w := &serviceWatch{
+		matches: watch.NewMatches(f, cursor != 0), send: send, cursor: cursor, blind: !scope.SeesServices(auth.From(ctx)),
+	}
 	switch {
 	case cursor == 0:
 		if err := w.current(v); err != nil {
@@ -58,13 +62,14 @@ type serviceWatch struct {
 	matches *watch.Matches
 	send    func(*holdfastv1.ServiceEvent) error
 	cursor  uint64
+	blind   bool // the caller may see no service
 }
 
 // current sends the state of a view.
 func (w *serviceWatch) current(v *fsm.View) error {
 	last := &holdfastv1.ServiceEvent{}
 	for svc := range v.Services("") {
-		if svc.GetDeregistered() || !w.matches.Current(svc.GetTarget().GetId(), svc, false) {
+		if w.blind || svc.GetDeregistered() || !w.matches.Current(svc.GetTarget().GetId(), svc, false) {
 			continue
 		}
 		if last.GetService() != nil {
@@ -92,7 +97,7 @@ func (w *serviceWatch) follow(v *fsm.View) error {
 		}
 		for _, e := range events {
 			svc := e.GetService()
-			if w.matches.Selects(svc.GetTarget().GetId(), svc, false, svc.GetDeregistered()) {
+			if !w.blind && w.matches.Selects(svc.GetTarget().GetId(), svc, false, svc.GetDeregistered()) {
 				if err := w.send(e); err != nil {
 					return err
 				}

@@ -58,6 +58,31 @@ func ofOwner(id *holdfastv1.Identity, pool string) bool {
 	return id.GetMachineId() != "" || auth.InScope(id, pool)
 }
 
+// SeesServices reports whether a caller may see the services of the discovery API. They are in no
+// pool, so a caller that is limited to pools sees none.
+func SeesServices(id *holdfastv1.Identity) bool { return !auth.Scoped(id) }
+
+// Status returns the status of the cluster without the addresses between peers and the texts about
+// their hosts, if the caller is limited to pools.
+func Status(id *holdfastv1.Identity, st *holdfastv1.ClusterStatus) *holdfastv1.ClusterStatus {
+	if !auth.Scoped(id) {
+		return st
+	}
+	st = proto.CloneOf(st)
+	for _, p := range st.GetPeers() {
+		p.RaftAddr, p.GossipAddr, p.Load = "", "", nil
+		for _, text := range []*string{&p.Error, &p.Warning, &p.Next} {
+			if *text != "" {
+				*text = "only callers without a scope see the reason"
+			}
+		}
+	}
+	if st.GetProblem() != "" {
+		st.Problem = "this peer cannot serve now"
+	}
+	return st
+}
+
 // Plan returns a plan with only those brakes, outcomes and ramps that are about the caller's pools.
 // Of the brake of the whole fleet it leaves out the error, which names a machine. Brake is the
 // brake that holds the caller's runs, if any.
