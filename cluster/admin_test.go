@@ -123,7 +123,8 @@ func TestRecover(t *testing.T) {
 	}
 	loseVote(t, c.DataDir(last), "peer p9 remembers more")
 	dry, err := cluster.Recover(c.DataDir(last), true, log)
-	if err != nil || dry.Stale != "peer p9 remembers more" || dry.NewClusterID != "" || len(dry.Servers) != 3 || dry.Machines != 1 {
+	if err != nil || dry.Stale != "peer p9 remembers more" || dry.NewClusterID != "" ||
+		len(dry.Servers) != 3 || dry.Machines != 1 {
 		t.Fatalf("dry run: got %+v, %v, want three servers, a machine and no change", dry, err)
 	}
 	done, err := cluster.Recover(c.DataDir(last), false, log)

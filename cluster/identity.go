@@ -188,7 +188,13 @@ func (n *Node) openMarks() (*marks.Keeper, error) {
 			r := n.ident.get()
 			return marks.Identity{Cluster: r.ClusterID, Instance: r.Instance, Admitted: r.Admitted, AdmittedAt: r.AdmittedAt}
 		},
-		LoseVote: n.loseVote, Scale: n.cfg.scale(time.Second).Seconds(), Logger: n.log,
+		LoseVote: func(why string) error {
+			if n.gate != nil {
+				n.gate.Admit(false)
+			}
+			return n.ident.loseVote(why)
+		},
+		Scale: n.cfg.scale(time.Second).Seconds(), Logger: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w: %s", n.cfg.DataDir, err, raftstore.DamageAdvice)
@@ -197,11 +203,8 @@ func (n *Node) openMarks() (*marks.Keeper, error) {
 }
 
 // loseVote makes this directory that of a peer that has lost its data, because it is old.
-func (n *Node) loseVote(why string) error {
-	if n.gate != nil {
-		n.gate.Admit(false)
-	}
-	err := n.ident.update(func(r *identityRecord) error {
+func (i *identity) loseVote(why string) error {
+	err := i.update(func(r *identityRecord) error {
 		r.Instance, r.Admitted, r.AdmittedAt, r.Stale = uuid.NewString(), false, 0, why
 		return nil
 	})
@@ -242,13 +245,13 @@ func (n *Node) keepMarks(ctx context.Context) error {
 	})
 }
 
-// unfit returns why this peer's data directory may not vote although it has data, or "".
-func (n *Node) unfit() string {
-	if r := n.ident.get(); r.Stale != "" {
+// unfit returns why a data directory may not vote although it has data, or "".
+func unfit(i *identity, k *marks.Keeper) string {
+	if r := i.get(); r.Stale != "" {
 		return "its data directory was older than what it had acknowledged, so it votes again once it has caught up (" +
 			r.Stale + ")"
 	}
-	return n.marks.Why()
+	return k.Why()
 }
 
 // keepIdentity stores the cluster id once the state has it, and gossips changes of this

@@ -92,7 +92,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		gauge("clock_offset_seconds", "How far this peer's clock is ahead of a majority of the voters' clocks.",
 			func() float64 { return time.Duration(n.clocks.offset.Load()).Seconds() }),
 		gauge("stale_directory", "1 while this peer may not vote, because its data directory is or was older than what it "+
-			"had acknowledged, or a copy.", func() float64 { return flag(n.unfit() != "") }),
+			"had acknowledged, or a copy.", func() float64 { return flag(unfit(n.ident, n.marks) != "") }),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
 			others, self := n.voters()
 			return float64(len(others)) + flag(self)

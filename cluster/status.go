@@ -207,7 +207,7 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	if why := rp.n.unfit(); why != "" {
+	if why := unfit(rp.n.ident, rp.n.marks); why != "" {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+why, "; ")
 	}
 	if w := rp.n.clocks.warning.Load(); w != nil {
@@ -280,7 +280,7 @@ func (n *Node) Readiness() error {
 // then, all calls would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.Admitted() {
-		if why := n.unfit(); why != "" {
+		if why := unfit(n.ident, n.marks); why != "" {
 			return errors.New("peer may not vote yet: " + why)
 		}
 		return transport.ErrNotAdmitted

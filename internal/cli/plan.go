@@ -62,7 +62,9 @@ reach the whole fleet. If the runs of several pools fail, all wait. First read o
 
 A plan that erases disks, retires machines or changes their network starts with 5 machines at once per image, and one more
 for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 restores the ramp.`,
-		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --pool gpu\n  holdfast plan release plan/repave-join --max-active 200",
+		Example: "  holdfast plan release plan/repave-join\n" +
+			"  holdfast plan release plan/repave-join --pool gpu\n" +
+			"  holdfast plan release plan/repave-join --max-active 200",
 	}
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}

@@ -29,7 +29,8 @@ var shapeArgs = []string{
 // sameShape are the verbs of commands that print the same resource as get, or a document of their
 // own that their tests compare (audit verify).
 var sameShape = []string{"add", "apply", "approve", "bmc-reset", "boot-device", "cancel", "create", "cycle", "drain",
-	"edit", "eject", "identify", "insert", "inspect", "inventory", "off", "on", "put", "register", "release", "retry", "sel",
+	"edit", "eject", "identify", "insert", "inspect", "inventory", "off", "on", "put", "register", "release",
+	"retry", "sel",
 	"set-phase", "start", "state", "status", "tag", "uncordon", "update", "verify", "wait", "watch"}
 
 // shape has the types of fields in JSON by their paths, such as spec.rack or steps[].name.

@@ -60,7 +60,8 @@ func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wa
 	if w, err = getWave(ctx, c, id); err != nil {
 		return failed(err, "get wave %s", id)
 	}
-	a.note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w), describe.Wave(w, time.Now()))
+	a.note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w),
+		describe.Wave(w, time.Now()))
 	if err := show(w); err != nil {
 		return err
 	}

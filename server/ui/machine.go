@@ -20,7 +20,7 @@ type machineBody struct {
 	Issues                      []string                 // those that Why does not mention
 	Phased                      *holdfastv1.HistoryEntry // the last change of the phase; nil: not on this page
 	MayRun, MayMove, MayApprove bool
-	SetAside                    string // the plan that drains or uncordons its node; empty: it has none, or a run is active
+	SetAside                    string // the plan that drains or uncordons its node; empty: none, or a run is active
 }
 
 func (d *dashboard) machine(v *visit) error {

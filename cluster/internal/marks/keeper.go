@@ -137,7 +137,8 @@ func (k *Keeper) Why() string {
 	if !k.Copied() {
 		return ""
 	}
-	return "its data directory is a copy: it does not vote before it has compared it with what the other peers remember: " +
+	return "its data directory is a copy: it does not vote before it has compared it with what the other peers " +
+		"remember: " +
 		"start them too"
 }
 

@@ -44,7 +44,8 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (_ raft.LogStore, closeLog
 		is = LogStoreBolt // which has no entry, either
 	}
 	if cfg.LogStore != "" && cfg.LogStore != is {
-		return nil, nothing, nothing, fmt.Errorf("log store is %q, but data directory %s has its raft log in %q, which cannot be "+
+		return nil, nothing, nothing, fmt.Errorf("log store is %q, but data directory %s has its raft log in %q, "+
+			"which cannot be "+
 			"changed: set log_store to %s, or move the directory away to rejoin with an empty one",
 			cfg.LogStore, cfg.Dir, is, is)
 	}

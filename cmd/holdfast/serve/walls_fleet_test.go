@@ -125,8 +125,10 @@ func (f *fleet) furnish(o tenant) {
 		Version: o.name, Gpus: []*holdfastv1.Gpu{{Id: 1, Model: "gpu-" + o.name, Workers: []string{"w-" + o.name}}}}})
 	f.DoAs(by, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: o.provider(),
 		PoolId: o.pool(), Endpoint: "https://" + o.name + ".example", Region: o.name, GpuModels: []string{o.name}}})
-	f.DoAs(by, &internalv1.PutSecret{Secret: &internalv1.StoredSecret{Sealed: &internalv1.Sealed{KeyId: "k", Ciphertext: []byte{1}},
-		Secret: &holdfastv1.Secret{Name: o.secret(), Version: 1, Type: "bmc", Keys: []string{"password"}, Pools: []string{o.pool()}}}})
+	f.DoAs(by, &internalv1.PutSecret{Secret: &internalv1.StoredSecret{
+		Sealed: &internalv1.Sealed{KeyId: "k", Ciphertext: []byte{1}},
+		Secret: &holdfastv1.Secret{Name: o.secret(), Version: 1, Type: "bmc", Keys: []string{"password"},
+			Pools: []string{o.pool()}}}})
 	for i, id := range []string{o.machine(), o.busy()} {
 		n := []string{"01", "02"}[i]
 		f.DoAs(by, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id, Labels: o.labels(),
@@ -150,7 +152,8 @@ func (f *fleet) furnish(o tenant) {
 	f.fail(by, o.machine(), o.run(), o)
 	f.DoAs(by, &internalv1.StartRun{RunId: o.activeRun(), MachineId: o.busy(), RequestId: "req-busy-" + o.name,
 		PlanId: "one", DefaultTimeoutSeconds: 60, CheckedProvider: "fake"})
-	f.DoAs("system", &internalv1.BeginAttempt{RunId: o.activeRun(), Step: "ssh", Attempt: 1, WaitingFor: "host of " + o.name})
+	f.DoAs("system", &internalv1.BeginAttempt{RunId: o.activeRun(), Step: "ssh", Attempt: 1,
+		WaitingFor: "host of " + o.name})
 	f.DoAs("system", &internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: o.activeRun(),
 		Chunks: []*holdfastv1.LogChunk{{Stream: "stdout", Data: []byte("log of " + o.name)}}}}})
 	f.DoAs(by, &internalv1.StartWave{MachineIds: []string{o.agent()}, Wave: &holdfastv1.Wave{WaveId: o.wave(),

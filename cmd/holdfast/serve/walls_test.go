@@ -296,9 +296,10 @@ func reads(md protoreflect.MethodDescriptor) bool {
 	return ok && o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// TestWalls calls every method as each kind of caller of one tenant, with guesses of the other one's
-// names in every field. No answer and no error contains anything of the other tenant or of the
-// peers, and an error about a name of the other tenant is that about a name that does not exist.
+// TestWalls calls every method as each kind of caller of one tenant, with guesses of the other
+// one's names in every field. No answer and no error contains anything of the other tenant or of
+// the peers, and an error about a name of the other tenant is that about a name that does not
+// exist.
 func TestWalls(t *testing.T) {
 	f := newFleet(t)
 	before, calls, answers := f.Dump(), 0, map[string][]string{}

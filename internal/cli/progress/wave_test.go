@@ -21,11 +21,13 @@ func TestWaveLine(t *testing.T) {
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPING, Total: 3, NotStarted: 1, Active: 1, Failed: 1,
 			HoldsUp: &holdfastv1.WaveMachine{MachineId: "m-5", WaitingFor: "power"}},
 			"w-1  ██████░░░░░░░░░░░░░░ 33 %  1 of 3 done  1 active  0 waiting  1 not started  1 failed  STOPPING\n" +
-				"  1 machine has failed, more than the limit of 0. It starts no more runs, and waits for 1 active: m-5 waits for power.\n"},
+				"  1 machine has failed, more than the limit of 0. It starts no more runs, " +
+				"and waits for 1 active: m-5 waits for power.\n"},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Total: 2, Succeeded: 2},
 			"w-1  ████████████████████ 100 %  2 of 2 done  0 active  0 waiting  SUCCEEDED\n"},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_FAILED, Total: 2, Succeeded: 1, Failed: 1},
-			"w-1  ████████████████████ 100 %  2 of 2 done  0 active  0 waiting  1 failed  FAILED\n  all runs were started, 1 of 2 succeeded.\n"},
+			"w-1  ████████████████████ 100 %  2 of 2 done  0 active  0 waiting  1 failed  FAILED\n" +
+				"  all runs were started, 1 of 2 succeeded.\n"},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Total: 2, NotStarted: 1, Failed: 1},
 			"w-1  ██████████░░░░░░░░░░ 50 %  1 of 2 done  0 active  0 waiting  1 not started  1 failed  STOPPED\n" +
 				"  1 machine has failed, more than the limit of 0. 1 machine was not started.\n"},
