@@ -52,7 +52,15 @@ func TestAppliedEntriesAreKept(t *testing.T) {
 				}
 				n, ended = follower(t, dir)
 			}
-			go func() { _ = n.Tell(nil, "p3", tt.message(base)) }() // ends with the answer
+			go func() { // ends with the peer
+				for n.Tell(nil, "p3", tt.message(base)) != nil { // a leader repeats a message that was refused
+					select {
+					case <-t.Context().Done():
+						return
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}()
 			select {
 			case err := <-ended:
 				if _, ok := errors.AsType[*raftstore.AppliedError](err); !ok {

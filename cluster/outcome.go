@@ -172,9 +172,9 @@ const seedBytes = 32
 // could have its effect twice, or undo a change that another caller made meanwhile. The state does
 // nothing twice for the commands of one delivery (fsm/internal/replay).
 type delivery struct {
-	seed  []byte // random, made by the peer that took the call; only peers know it
-	since uint64 // an index before the first delivery
-	again bool   // an earlier delivery may have been applied
+	seed  [seedBytes]byte // random, made by the peer that took the call; only peers know it
+	since uint64          // an index before the first delivery
+	again bool            // an earlier delivery may have been applied
 
 	mu   sync.Mutex
 	done map[protoreflect.Name]int // commands that this delivery has applied, by kind
@@ -182,8 +182,8 @@ type delivery struct {
 
 // newDelivery returns the first delivery of a call.
 func newDelivery(since uint64) *delivery {
-	d := &delivery{seed: make([]byte, seedBytes), since: since}
-	_, _ = rand.Read(d.seed) // never fails: see crypto/rand
+	d := &delivery{since: since}
+	_, _ = rand.Read(d.seed[:]) // never fails: see crypto/rand
 	return d
 }
 
@@ -197,7 +197,7 @@ func (d *delivery) repeated() *delivery {
 
 // header returns the value of headerDelivery.
 func (d *delivery) header() string {
-	return fmt.Sprintf("%s;%d;%t", base64.RawURLEncoding.EncodeToString(d.seed), d.since, d.again)
+	return fmt.Sprintf("%s;%d;%t", base64.RawURLEncoding.EncodeToString(d.seed[:]), d.since, d.again)
 }
 
 // parseDelivery returns the delivery in the metadata of a call that another peer has forwarded, or
@@ -216,7 +216,7 @@ func parseDelivery(md metadata.MD) *delivery {
 	if err != nil || serr != nil || len(seed) != seedBytes {
 		return nil
 	}
-	return &delivery{seed: seed, since: since, again: parts[2] == "true"}
+	return &delivery{seed: [seedBytes]byte(seed), since: since, again: parts[2] == "true"}
 }
 
 type deliveryKey struct{}
@@ -248,7 +248,7 @@ func (d *delivery) mark(c *internalv1.Command) (applied func()) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	sum := sha256.Sum256(d.seed)
+	sum := sha256.Sum256(d.seed[:])
 	c.Delivery = &internalv1.Delivery{
 		Id:    fmt.Sprintf("%s/%s/%d", hex.EncodeToString(sum[:16]), op.Name(), d.done[op.Name()]),
 		Since: d.since,
@@ -269,7 +269,7 @@ func (d *delivery) mark(c *internalv1.Command) (applied func()) {
 // first call has stored.
 func CallSecret(ctx context.Context, label string, n int) []byte {
 	if d := deliveryFrom(ctx); d != nil {
-		if key, err := hkdf.Key(sha256.New, d.seed, nil, label, n); err == nil {
+		if key, err := hkdf.Key(sha256.New, d.seed[:], nil, label, n); err == nil {
 			return key
 		}
 	}

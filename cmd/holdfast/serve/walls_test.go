@@ -75,7 +75,7 @@ var free = []string{
 	"uptime_seconds", "values", "all_pools", "to", "restore_id", "chunks", "abandon_runs", "other_cluster",
 	"without_keys", "sequence", "saved_at", "peer", "time", "config", "webhook", "image", "token_id", "target",
 	"hardware", "facts", "inventory", "node", "plan", "size", "sha256", "begin", "end", "url",
-	"header", "max_active",
+	"header", "max_active", "caller",
 }
 
 // bySender reports whether a method answers a machine that boots, which is known by its MAC address
