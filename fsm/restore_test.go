@@ -269,6 +269,71 @@ func TestRestoreRefusals(t *testing.T) {
 	}
 }
 
+// TestRestoreKeepsRequests checks that a request that was made since the snapshot still names its
+// run after a restore: a repeated REPAVE must not erase the disk again.
+func TestRestoreKeepsRequests(t *testing.T) {
+	p := fsmtest.NewPeer()
+	register(t, p, "m-1", ready)
+	register(t, p, "m-2", ready)
+	file := backup(t, p.View())
+	plan(t, p, "plan/later", "reboot")
+	start(t, p, "m-1", "ended", "REBOOT", "")
+	finish(t, p, "run-ended", succeeded)
+	start(t, p, "m-1", "later", "", "plan/later")
+	finish(t, p, "run-later", failed)
+	start(t, p, "m-2", "active", "REPAVE", "")
+	begin(t, p, "run-active")
+	r := p.RestoreFile(file, 700, &internalv1.RestoreBackup{RestoreId: "r", AbandonRuns: true})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for _, tt := range []struct {
+		machine, request, kind, plan string
+		phase                        holdfastv1.Run_Phase
+	}{
+		{"m-1", "ended", "REBOOT", "", holdfastv1.Run_SUCCEEDED},
+		{"m-1", "later", "", "plan/later", holdfastv1.Run_FAILED},
+		{"m-2", "active", "REPAVE", "", holdfastv1.Run_FAILED},
+	} {
+		op := startOp(tt.machine, tt.request, tt.kind, tt.plan)
+		op.RunId = "another"
+		run := do(t, p, op).(*holdfastv1.Run)
+		if run.GetRunId() != "run-"+tt.request || run.GetPhase() != tt.phase || len(run.GetSteps()) != 0 {
+			t.Errorf("request %s after the restore: got run %s, %s with %d steps", tt.request, run.GetRunId(),
+				run.GetPhase(), len(run.GetSteps()))
+		}
+	}
+	if err := fsmtest.Check(p.View()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestoreKeepsGenerations checks that no lease gets a generation again that a heartbeat may
+// still carry: neither one that is in the snapshot nor one that was granted since.
+func TestRestoreKeepsGenerations(t *testing.T) {
+	p := fsmtest.NewPeer()
+	pool := func(id string) uint64 {
+		t.Helper()
+		do(t, p, &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: id}, TtlMs: 30_000})
+		l, _ := p.View().Lease(internalv1.LeaseRef_POOL, id)
+		return l.GetRef().GetGeneration()
+	}
+	pool("old")
+	file := backup(t, p.View())
+	had := map[string]uint64{}
+	for range 3 {
+		had["old"], had["new"] = pool("old"), pool("new")
+	}
+	if r := p.RestoreFile(file, 700, &internalv1.RestoreBackup{RestoreId: "r"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for id, was := range had {
+		if got := pool(id); got <= was {
+			t.Errorf("pool %s: got generation %d after the restore, had %d before", id, got, was)
+		}
+	}
+}
+
 // TestRestoreProperty restores an earlier state at a random point of a log. All invariants
 // hold after it, nothing goes back that must not, and more commands apply. A peer that
 // applies the same log, through a snapshot, has the same bytes.

@@ -7,6 +7,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
@@ -23,6 +25,8 @@ import (
 //     now, so that none expires because no peer was listening. Generations never decrease.
 //   - Cursors of watchers continue above all that were ever issued, with a gap. A watcher that
 //     resumes is asked to start from the present state.
+//   - Request ids that were used since are kept if the snapshot is of this cluster, so that no
+//     repeated request starts a second run.
 //   - Outcomes of commands that may be delivered twice are forgotten. A second delivery of a
 //     command before the restore is refused, since its effect may be gone.
 //   - Tokens are kept if the snapshot is of this cluster: a token revoked since stays revoked. In
@@ -67,6 +71,7 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 	own := had.GetClusterId() == b.Meta.GetClusterId()
 	if own {
 		s.Tokens, s.SigningKeys, s.Devices = now.Tokens.Copy(), now.SigningKeys.Copy(), now.Devices.Copy()
+		keepRequests(t, s, now, "a snapshot was restored that was taken before it started: look at the machine")
 	} else {
 		for tok := range now.Tokens.Ascend("", "") {
 			s.Tokens.Put(tok)
@@ -93,7 +98,9 @@ func continues(s *core.State, earlier *core.State) bool {
 	return ok && string(e.GetHash()) == string(earlier.Meta.GetAuditHash())
 }
 
-// restoredLeases returns the snapshot's leases, all renewed at the present lease clock.
+// restoredLeases returns the snapshot's leases, all renewed at the present lease clock. A present
+// lease that is not among them has ended with its owner, and is kept like other ended ones, so that
+// its generation never goes down either.
 func restoredLeases(t *core.Tx, now, b *core.State, clock int64) *table.Table[*internalv1.Lease] {
 	out := table.New(schema.Leases())
 	for l := range b.Leases.Ascend("", "") {
@@ -104,7 +111,50 @@ func restoredLeases(t *core.Tx, now, b *core.State, clock int64) *table.Table[*i
 		l.SeenMs, l.Revision = clock, t.Index
 		out.Put(l)
 	}
+	for l := range now.Leases.Ascend("", "") {
+		if !b.Leases.Has(schema.LeaseKey(l.GetRef())) {
+			l = proto.CloneOf(l)
+			l.Gone, l.ExpiredAt, l.Revision, l.Ready = true, t.Now, t.Index, false
+			l.Metrics, l.AgentVersion = nil, ""
+			out.Put(l)
+		}
+	}
 	return out
+}
+
+// keepRequests keeps the request ids that were used since the snapshot was taken: otherwise a
+// caller that repeats its request would erase a disk again. Each run becomes a record without steps
+// and log, as if the archive no longer had them. One that was active has failed.
+func keepRequests(t *core.Tx, s, now *core.State, why string) {
+	for run := range now.Runs.Ascend("", "") {
+		key := schema.RequestKey(run.GetMachineId(), run.GetRequestId())
+		if _, known := s.Runs.Lookup(schema.RunsByRequest, key); known || s.Runs.Has(run.GetRunId()) {
+			continue
+		}
+		run = proto.CloneOf(run)
+		if !lifecycle.Ended(run) {
+			run.Phase, run.FinishedAt = holdfastv1.Run_FAILED, t.Now
+			run.Error = &holdfastv1.RunError{Reason: runs.ReasonRestored, Message: why, Step: run.GetCurrentStep()}
+			run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
+		}
+		run.Steps, run.LogBytes, run.LogBesideBytes, run.LogTruncated, run.LogCompacted = nil, 0, 0, false, false
+		run.Archive, run.Revision = &holdfastv1.RunArchive{ArchivedAt: t.Now, DroppedAt: t.Now}, t.Index
+		s.Runs.Put(run)
+		keepPlan(s, now, run.GetPlanId())
+	}
+}
+
+// keepPlan keeps the plan of a kept run: it was run, so it must not be replaced.
+func keepPlan(s, now *core.State, id string) {
+	p, ok := s.Plans.Get(id)
+	if !ok {
+		p, ok = now.Plans.Get(id)
+	}
+	if ok && (!p.GetReferenced() || !s.Plans.Has(id)) {
+		p = proto.CloneOf(p)
+		p.Referenced, p.Brake, p.Held, p.Recent, p.Ramps = true, nil, nil, nil, nil
+		s.Plans.Put(p)
+	}
 }
 
 // noteReplacedTrail records the end of the audit trail that a restore has replaced in the

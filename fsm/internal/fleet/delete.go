@@ -24,7 +24,9 @@ func DeleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *refusal.Error {
 	if run != "" {
 		return ActiveRun(m.GetMachineId(), run)
 	}
-	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
+	events.AddHistory(t, m, &holdfastv1.HistoryEntry{
+		Facet: "inventory", To: schema.MachineDeleted, TriggeredBy: "operator",
+	})
 	access.RevokeAgents(t, m.GetMachineId())
 	endMachineLeases(t, m.GetMachineId())
 	ForgetHost(t, m.GetMachineId())

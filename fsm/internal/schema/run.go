@@ -7,13 +7,25 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// HistoryDeleted is the index of history entries that record the deletion of a machine, by time.
+const HistoryDeleted = 0
+
+// MachineDeleted is the new value in such an entry.
+const MachineDeleted = "deleted"
+
 // History returns the schema of history entries.
 func History() *table.Schema[*holdfastv1.HistoryEntry] {
 	return &table.Schema[*holdfastv1.HistoryEntry]{
 		Kind: internalv1.SnapshotRecord_HISTORY,
 		Key:  func(e *holdfastv1.HistoryEntry) string { return HistoryKey(e.GetMachineId(), e.GetSequence()) },
 
-		Fields: []string{"machine_id", "sequence"},
+		Indexes: 1,
+		Index: func(e *holdfastv1.HistoryEntry, add func(int, string)) {
+			if e.GetFacet() == "inventory" && e.GetTo() == MachineDeleted {
+				add(HistoryDeleted, OrderedTime(e.GetAt(), e.GetMachineId()))
+			}
+		},
+		Fields: []string{"machine_id", "sequence", "facet", "to", "at"},
 	}
 }
 
