@@ -213,12 +213,16 @@ func TestCancel(t *testing.T) {
 		fleet fake.Config
 		kind  proto.Message
 		when  func(*holdfastv1.Run) bool
+		want  holdfastv1.MachineStatus_Phase
 	}{
 		{"while a command runs", fake.Config{}, &holdfastv1.SshCommand{Script: "sleep 60"},
-			func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING }},
-		{"while the BMC hangs", hang, &holdfastv1.Reboot{Mode: "bmc"}, func(*holdfastv1.Run) bool { return true }},
+			func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING },
+			holdfastv1.MachineStatus_MAINTENANCE},
+		{"while the BMC hangs and nothing has begun", hang, &holdfastv1.Reboot{Mode: "bmc"},
+			func(*holdfastv1.Run) bool { return true }, holdfastv1.MachineStatus_READY},
 		{"while it waits for a retry", fake.Config{Faults: fake.Faults{Fail: 1}}, &holdfastv1.SetNetboot{Mode: "PXE"},
-			func(r *holdfastv1.Run) bool { return r.GetSteps()[0].GetRetryCount() > 0 }},
+			func(r *holdfastv1.Run) bool { return r.GetSteps()[0].GetRetryCount() > 0 },
+			holdfastv1.MachineStatus_MAINTENANCE},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -240,8 +244,8 @@ func TestCancel(t *testing.T) {
 					t.Errorf("cancel: took %s", d)
 				}
 				m, _ := l.FSM.View().Machine("m-1")
-				if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
-					t.Errorf("phase of the machine: got %s, want MAINTENANCE", m.GetStatus().GetPhase())
+				if got := m.GetStatus().GetPhase(); got != tc.want {
+					t.Errorf("phase of the machine: got %s, want %s", got, tc.want)
 				}
 			})
 		})

@@ -57,10 +57,15 @@ func ValidName(s string, most int) bool {
 // maxIdent is the maximum length of an id of any kind: that of pools, providers, plans and secrets.
 const maxIdent = 128
 
+// tokenLen is the length of a token's value: 64 bytes in base64url.
+const tokenLen = 86
+
 // Ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
-// token in the wrong place, and audit events must not contain it.
+// token in the wrong place, and audit events must not contain it. An id of a token's length and
+// letters may be one.
 func Ident(id string) string {
-	if ValidName(strings.ReplaceAll(id, "/", "."), maxIdent) {
+	likeToken := len(id) == tokenLen && !strings.ContainsAny(id, "./:")
+	if !likeToken && ValidName(strings.ReplaceAll(id, "/", "."), maxIdent) {
 		return id
 	}
 	return "?"

@@ -79,6 +79,7 @@ func declared() map[protoreflect.FullName]int {
 		public + "Gpu.workers":                    Workers,
 		public + "HardwareInventory.missing":      64,   // more than are kept
 		public + "HardwareInventory.parts":        1024, // the same
+		public + "HardwareInventory.unread":       64,   // kinds of parts
 		public + "Image.File.copies":              64,   // peers; computed on read
 		public + "Machine.labels":                 Labels,
 		public + "MachineSpec.mac_addresses":      MACs,
@@ -109,5 +110,6 @@ func declared() map[protoreflect.FullName]int {
 		public + "VerifyInCluster.taints":         64,
 		public + "Wave.machines":                  WaveMachines, // computed on read
 		public + "Wave.params":                    Params,
+		public + "Wave.pools":                     WaveMachines, // computed
 	}
 }
