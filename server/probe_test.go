@@ -176,11 +176,12 @@ func TestProbePlanRefuses(t *testing.T) {
 // stays.
 func TestProbeTriesTheStart(t *testing.T) {
 	n := nodetest.New()
-	_, c := serve(t, n, Config{})
 	n.Machine(t, "m-1")
-	n.Start(t, "m-1", "run-1", "")
-	used := n.Peer.View()
-	run, _ := used.Run("run-1")
+	peer, set := &edge.Peer{Node: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": looked{
+		facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}})
+	c := plans.New(peer, plans.Config{Providers: set, Starts: startrun.New(peer, startrun.Config{StepTimeout: time.Minute},
+		set)})
+	run := n.Start(t, "m-1", "run-1", "")
 	n.Finish(t, "run-1", holdfastv1.Attempt_SUCCEEDED)
 	for _, tt := range []struct {
 		name string
