@@ -196,20 +196,18 @@ func (n *Node) openMarks() (*marks.Keeper, error) {
 		},
 		Scale: n.cfg.scale(time.Second).Seconds(), Logger: n.log,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w: %s", n.cfg.DataDir, err, raftstore.DamageAdvice)
+	if errors.Is(err, marks.ErrForeign) {
+		err = fmt.Errorf("data directory %s: %w: %s", n.cfg.DataDir, err, raftstore.DamageAdvice)
 	}
-	return k, nil
+	return k, err
 }
 
 // loseVote makes this directory that of a peer that has lost its data, because it is old.
 func (i *identity) loseVote(why string) error {
-	err := i.update(func(r *identityRecord) error {
+	return i.update(func(r *identityRecord) error {
 		r.Instance, r.Admitted, r.AdmittedAt, r.Stale = uuid.NewString(), false, 0, why
 		return nil
 	})
-	// failpoint: vote-lost
-	return err
 }
 
 // meet compares this peer's data directory with that of a peer that has connected or answered.
@@ -248,8 +246,8 @@ func (n *Node) keepMarks(ctx context.Context) error {
 // unfit returns why a data directory may not vote although it has data, or "".
 func unfit(i *identity, k *marks.Keeper) string {
 	if r := i.get(); r.Stale != "" {
-		return "its data directory was older than what it had acknowledged, so it votes again once it has caught up (" +
-			r.Stale + ")"
+		return "its data directory is older than what it had acknowledged, or may be, so it votes again once it has caught " +
+			"up: " + r.Stale
 	}
 	return k.Why()
 }

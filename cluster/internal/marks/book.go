@@ -33,10 +33,10 @@ type book struct {
 	rec *internalv1.MarkBook // on disk, and never changed
 }
 
-// errForeign means that the store belongs to another peer.
-var errForeign = errors.New("it belongs to another peer")
+// ErrForeign means that the files of a data directory belong to another peer.
+var ErrForeign = errors.New("it belongs to another peer")
 
-// openBook reads a book. It returns errForeign if it is another peer's.
+// openBook reads a book. It returns ErrForeign if it is another peer's.
 func openBook(store Store, self string) (*book, error) {
 	b := &book{store: store, rec: &internalv1.MarkBook{}}
 	data, err := store.Marks()
@@ -47,7 +47,7 @@ func openBook(store Store, self string) (*book, error) {
 		return nil, fmt.Errorf("read the marks of the data directory: %w", err)
 	}
 	if id := b.rec.GetPeerId(); id != "" && id != self {
-		return nil, fmt.Errorf("the raft log is of peer %q: %w", id, errForeign)
+		return nil, fmt.Errorf("the raft log is of peer %q: %w", id, ErrForeign)
 	}
 	return b, nil
 }

@@ -124,7 +124,7 @@ func TestToldByOthers(t *testing.T) {
 func TestOtherFiles(t *testing.T) {
 	d := newDisk("i")
 	must(t, d, "p")
-	if _, err := d.open("p2", ""); !errors.Is(err, errForeign) {
+	if _, err := d.open("p2", ""); !errors.Is(err, ErrForeign) {
 		t.Errorf("raft.db of another peer: got %v, want an error", err)
 	}
 	d.id.Instance = "j" // an identity.json of another time
