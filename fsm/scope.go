@@ -82,11 +82,14 @@ func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 	}
 	for _, id := range about.machines {
 		if id != machineID {
-			return outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
+			err := outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
 				id, machineID).
-				With("machine_id", id).
-				Showing(outOfScope("the request is not about machine %q, and this token is valid for that machine only",
-					machineID))
+				With("machine_id", id)
+			if about.id != "" { // the caller has named the machine otherwise, and must not learn its id
+				return err.Showing(outOfScope("%q is not machine %q, and this token is valid for that machine only",
+					about.id, machineID))
+			}
+			return err
 		}
 	}
 	m, ok := t.Machines.Get(machineID)

@@ -54,7 +54,7 @@ func TestEventsOfPools(t *testing.T) {
 			Run: &holdfastv1.Run{MachineId: "m-a", Pool: "b"}}, false},
 		{"of another pool", a, &holdfastv1.Event{MachineId: "m-b"}, false},
 		{"of a machine that is gone", a, &holdfastv1.Event{MachineId: "m-c"}, false},
-		{"of a service", a, &holdfastv1.Event{Service: &holdfastv1.Service{}}, true},
+		{"of a service", a, &holdfastv1.Event{Service: &holdfastv1.Service{}}, false},
 		{"to a caller without a scope", &holdfastv1.Identity{Role: holdfastv1.Role_VIEWER},
 			&holdfastv1.Event{MachineId: "m-c"}, true},
 	} {
