@@ -128,6 +128,15 @@ func TestScope(t *testing.T) {
 		{"cancel no run", operator("a"), &internalv1.CancelRun{RunId: "run-x"}, fsm.NotFound, "RUN_NOT_FOUND", ""},
 
 		{"register into the pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "a")}, 0, "", ""},
+		{"register at the peers' own address", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+			MachineId: "m-new", Spec: &holdfastv1.MachineSpec{Pool: "a", BmcEndpoint: "https://127.0.0.1:7401"}}},
+			fsm.InvalidArgument, "INVALID_FIELD", "is the peer itself"},
+		{"register at a metadata service", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+			MachineId: "m-new", Spec: &holdfastv1.MachineSpec{Pool: "a", SshEndpoint: "[::ffff:169.254.169.254]:80"}}},
+			fsm.InvalidArgument, "INVALID_FIELD", "link-local"},
+		{"the same without a limit", operator(), &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{
+			MachineId: "m-a", Spec: &holdfastv1.MachineSpec{SshEndpoint: "127.0.0.1:22"}},
+			Paths: []string{"spec.ssh_endpoint"}}, 0, "", ""},
 		{"register into a foreign pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "b")}, denied,
 			scope, `is about pool "b"`},
 		{"register into no pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "")}, denied, scope,

@@ -35,7 +35,7 @@ func Transport(t *http.Transport) http.RoundTripper {
 	t = t.Clone()
 	dial := t.DialContext
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: dialTime}).DialContext
+		dial = Dial(dialTime)
 	}
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)

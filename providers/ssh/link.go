@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
 // maxSessions bounds the sessions of one connection: sshd allows 10.
@@ -119,7 +120,7 @@ func (p *Provider) dial(ctx context.Context, to target, via *link) (*link, error
 
 func dialTCP(ctx context.Context, address string, via *link) (net.Conn, error) {
 	if via == nil {
-		return new(net.Dialer).DialContext(ctx, "tcp", address)
+		return guard.Dial(0)(ctx, "tcp", address)
 	}
 	return via.client.DialContext(ctx, "tcp", address)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -38,6 +39,34 @@ func conflict(t *core.Tx, other *holdfastv1.Machine, format string, args ...any)
 
 // ReasonMachineConflict is the reason for refusing a machine with a value that another one has.
 const ReasonMachineConflict = "MACHINE_CONFLICT"
+
+// checkPlaces refuses an endpoint at which each peer would reach itself or its cloud, if the caller
+// is limited to pools. It could otherwise probe and use what only the peers' hosts may reach.
+func checkPlaces(t *core.Tx, old, m *holdfastv1.Machine) *refusal.Error {
+	if !access.Scoped(t) {
+		return nil
+	}
+	for _, f := range []struct{ name, was, is string }{
+		{"bmc_endpoint", old.GetSpec().GetBmcEndpoint(), m.GetSpec().GetBmcEndpoint()},
+		{"ssh_endpoint", old.GetSpec().GetSshEndpoint(), m.GetSpec().GetSshEndpoint()},
+	} {
+		if f.is != f.was {
+			if err := CheckPlace(t, "machine.spec."+f.name, f.is); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// CheckPlace is checkPlaces for one endpoint in a field of a request.
+func CheckPlace(t *core.Tx, field, endpoint string) *refusal.Error {
+	if what := lex.PeerOnly(endpoint); what != "" && access.Scoped(t) {
+		return refusal.InvalidField(field, "%q is %s: enter the address of the machine, or ask an operator of all pools",
+			lex.Clip(endpoint, 100), what)
+	}
+	return nil
+}
 
 // checkSteady refuses to change the hardware of a machine during an active run, because the
 // run would operate other hardware.
@@ -84,6 +113,9 @@ func RegisterMachine(t *core.Tx, c *internalv1.RegisterMachine) (*holdfastv1.Mac
 	if m.Spec == nil {
 		m.Spec = &holdfastv1.MachineSpec{}
 	}
+	if err := checkPlaces(t, nil, m); err != nil {
+		return nil, err
+	}
 	if err := checkOwned(t, m); err != nil {
 		return nil, err
 	}
@@ -117,6 +149,9 @@ func UpdateMachine(t *core.Tx, c *internalv1.UpdateMachine) (*holdfastv1.Machine
 }
 
 func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machine, *refusal.Error) {
+	if err := checkPlaces(t, old, m); err != nil {
+		return nil, err
+	}
 	if err := checkOwned(t, m); err != nil {
 		return nil, err
 	}

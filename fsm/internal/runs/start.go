@@ -83,6 +83,9 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if err := plans.CheckParams(plan, c.GetParams()); err != nil {
 		return nil, err
 	}
+	if err := fleet.CheckPlace(t, "params", c.GetParams()["new_ssh_endpoint"]); err != nil {
+		return nil, err
+	}
 	beside := plans.NonExclusive(plan)
 	if err := startable(t, m, plan, c, beside); err != nil {
 		return nil, err

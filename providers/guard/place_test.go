@@ -1,0 +1,42 @@
+package guard
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDial: an address of this host is reached, and a name that leads there is not.
+func TestDial(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	c, err := Dial(10*time.Second)(t.Context(), "tcp4", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	for _, tt := range []struct {
+		address string
+		refused bool
+	}{
+		{"127.0.0.1:443", true}, {"[::1]:443", true}, {"[::ffff:127.0.0.1]:22", true}, {"169.254.169.254:80", true},
+		{"[fe80::1%eth0]:22", true}, {"[fd00:ec2::254]:80", true}, {"0.0.0.0:22", true}, {"10.0.0.1:443", false},
+		{"[2001:db8::1]:22", false},
+	} {
+		err := elsewhere("tcp", tt.address, nil)
+		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "must not lead") {
+			t.Errorf("a name that leads to %s: got %v, want refused %t", tt.address, err, tt.refused)
+		}
+	}
+	for host, want := range map[string]bool{"bmc.example": true, "127.0.0.1": false, "::1": false, "localhost": false,
+		"LOCALHOST.": false} {
+		if got := isName(host); got != want {
+			t.Errorf("%s is a name: got %t, want %t", host, got, want)
+		}
+	}
+}
