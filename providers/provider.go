@@ -66,6 +66,7 @@ type Facts struct {
 	ReachableReason string // CamelCase, e.g. PingOK
 	BMCReachable    bool
 	BMCReason       string // CamelCase, e.g. RedfishOK
+	BMCMessage      string // in words, if the BMC is not reachable
 	BMCStuck        bool   // it accepts connections, has been silent for long, and may be reset
 
 	// It could not be determined whether the host, or the BMC, answers. The reason field holds the

@@ -209,6 +209,7 @@ func bmcSeen(f providers.Facts) *holdfastv1.Condition {
 		Status:  f.BMCReachable,
 		Unknown: f.BMCUnknown,
 		Reason:  f.BMCReason,
+		Message: task.Clean(f.BMCMessage),
 	}
 }
 
@@ -306,11 +307,16 @@ func (mon *term) report(
 			c.ObservedAt = timestamppb.New(time.Now())
 		}
 		known := condition(m, c.GetType())
-		same := known != nil && known.GetStatus() == c.GetStatus() && known.GetUnknown() == c.GetUnknown() &&
+		was := known.GetUnknown() && !unconfirmed(known)
+		same := known != nil && known.GetStatus() == c.GetStatus() && was == c.GetUnknown() &&
 			known.GetReason() == c.GetReason() && known.GetMessage() == c.GetMessage() &&
 			(known.GetFreshUntil() != nil) == (c.GetFreshUntil() != nil)
 		if c.GetUnknown() && known.GetUnknown() && known.GetReason() == c.GetReason() && known.GetFreshUntil() == nil {
 			same = true // an unknown condition keeps its last status
+		}
+		if c.GetType() == condBMCReachable && !c.GetUnknown() && known != nil && !known.GetUnknown() &&
+			known.GetStatus() == c.GetStatus() && known.GetReason() == c.GetReason() {
+			same = true // two errors of one kind differ in details: the renewal has the newest
 		}
 		every := renew
 		if c.GetType() == condPoweredOn {

@@ -16,6 +16,7 @@ const (
 	powerObserved = "Observed" // as the first poll found it
 	powerByRun    = "ByRun"    // it changed during the run in the message
 	powerNotByRun = "NotByRun" // it changed, and no run has pressed a button
+	notShown      = "NotShown" // the BMC answers, and does not report it
 )
 
 // powerRenewed is how often an unchanged power is committed. BMCReachable, which every poll renews,
@@ -31,11 +32,11 @@ func (mon *term) powerSeen(m *holdfastv1.Machine, f providers.Facts) *holdfastv1
 		if known == nil || !f.BMCReachable { // a BMC that does not answer makes it unknown by itself
 			return nil
 		}
-		return unknown(condPoweredOn, "NotShown")
+		return unknown(condPoweredOn, notShown)
 	}
 	c := &holdfastv1.Condition{Type: condPoweredOn, Status: f.Power == providers.PowerOn, Reason: powerObserved}
 	switch {
-	case known == nil || known.GetUnknown():
+	case known == nil || known.GetUnknown() && !unconfirmed(known):
 	case known.GetStatus() == c.GetStatus():
 		c.Reason, c.Message = known.GetReason(), known.GetMessage()
 	default:
@@ -46,6 +47,13 @@ func (mon *term) powerSeen(m *holdfastv1.Machine, f providers.Facts) *holdfastv1
 		}
 	}
 	return c
+}
+
+// unconfirmed reports whether the power is unknown only because the BMC was not seen since. The
+// record then still has the last known power (lifecycle.Derive).
+func unconfirmed(c *holdfastv1.Condition) bool {
+	return c.GetType() == condPoweredOn && c.GetUnknown() &&
+		!slices.Contains([]string{notShown, fsm.Stale}, c.GetReason())
 }
 
 // pressedBy returns the newest run of a machine if it may have pressed a power button since the

@@ -48,6 +48,7 @@ func repeated(i *holdfastv1.Issue, all []*holdfastv1.Issue) bool {
 func IssueText(i *holdfastv1.Issue) string {
 	words, ok := map[string]string{
 		"Unreachable": "host does not answer", "BMCUnreachable": "BMC does not answer",
+		"BMCUnknown":   "it is not known whether the BMC answers",
 		"NotInCluster": "not seen in its cluster", "AgentExpired": "agent sends no heartbeats",
 		"Degraded": "a part has failed", "InstallFailed": "installation failed",
 		"NeedsIntervention": "needs an operator",
@@ -55,7 +56,23 @@ func IssueText(i *holdfastv1.Issue) string {
 	if !ok {
 		return Issue(i)
 	}
+	if said := bmcWords(i.GetReason()); i.GetType() == "BMCUnreachable" && said != "" {
+		words = said
+	}
 	return Issue(&holdfastv1.Issue{Type: words, Reason: Cut(i.GetReason(), headline)})
+}
+
+// bmcWords returns the words for a BMC that answers, but is of no use, by the reason; else "".
+func bmcWords(reason string) string {
+	switch reason {
+	case "AuthFailed":
+		return "BMC refuses the account"
+	case "BadAnswer":
+		return "BMC answers, but not usably"
+	case "LeftAlone":
+		return "BMC did not answer several times"
+	}
+	return ""
 }
 
 // Issue returns an issue as its type and its reason, or as the step that failed.

@@ -45,9 +45,13 @@ func TestAttention(t *testing.T) {
 
 func TestIssueText(t *testing.T) {
 	for want, i := range map[string]*holdfastv1.Issue{
-		"BMC does not answer (RedfishTimeout)": {Type: "BMCUnreachable", Reason: "RedfishTimeout"},
-		"agent sends no heartbeats":            {Type: "AgentExpired"},
-		"Rusty (since May)":                    {Type: "Rusty", Reason: "since May"}, // of a newer peer
+		"BMC does not answer (RedfishTimeout)":    {Type: "BMCUnreachable", Reason: "RedfishTimeout"},
+		"BMC refuses the account (AuthFailed)":    {Type: "BMCUnreachable", Reason: "AuthFailed"},
+		"BMC answers, but not usably (BadAnswer)": {Type: "BMCUnreachable", Reason: "BadAnswer"},
+		"it is not known whether the BMC answers (ProviderTimeout)": {Type: "BMCUnknown",
+			Reason: "ProviderTimeout"},
+		"agent sends no heartbeats": {Type: "AgentExpired"},
+		"Rusty (since May)":         {Type: "Rusty", Reason: "since May"}, // of a newer peer
 	} {
 		if got := describe.IssueText(i); got != want {
 			t.Errorf("got %q, want %q", got, want)

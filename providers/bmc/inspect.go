@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Inspect returns the BMC's view of the machine. A BMC that does not answer is a fact, not an
@@ -35,6 +36,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		return providers.Facts{}, err
 	}
 	f.BMCReachable, f.BMCReason, f.BMCStuck, f.Power = false, reasonOf(err), p.stuck(m), providers.PowerUnknown
+	f.BMCMessage = text.Clip(err.Error(), access.MaxText)
 	if why := providers.WhyNotAsked(err); why != "" {
 		f.BMCReason, f.BMCUnknown = why, true
 	}
@@ -53,12 +55,16 @@ func (p *Provider) stuck(m providers.Machine) bool {
 	return long && c.mayReset("reset the BMC") == nil
 }
 
-// reasonOf returns the reason of a condition for err.
+// reasonOf returns the reason of a condition for err. A BMC whose answer is of no use did answer.
 func reasonOf(err error) string {
-	if AdviceOf(err) != "" {
+	class := providers.ClassOf(err)
+	switch {
+	case AdviceOf(err) != "":
 		return "LeftAlone"
+	case class != providers.Auth && (access.IsAnswered(err) || class == providers.Gone):
+		return "BadAnswer"
 	}
-	return providers.ClassOf(err).Reason("Unreachable")
+	return class.Reason("Unreachable")
 }
 
 // Inventory reads the parts of the machine.

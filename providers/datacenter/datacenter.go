@@ -105,14 +105,14 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	}
 	_ = g.Wait()
 	f := host
-	f.BMCReachable, f.BMCReason = bmc.BMCReachable, bmc.BMCReason
+	f.BMCReachable, f.BMCReason, f.BMCMessage = bmc.BMCReachable, bmc.BMCReason, bmc.BMCMessage
 	f.BMCUnknown, f.BMCStuck, f.Power = bmc.BMCUnknown, bmc.BMCStuck, bmc.Power
 	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && hasBMC { // only the BMC knows
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
 	}
 	if bmcErr != nil {
 		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), providers.WhyNotAsked(bmcErr) != ""
-		f.Power = providers.PowerUnknown
+		f.BMCMessage, f.Power = bmcErr.Error(), providers.PowerUnknown
 	}
 	if hostErr != nil {
 		f.Reachable, f.ReachableReason = false, reason(hostErr)

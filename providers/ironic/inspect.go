@@ -42,5 +42,6 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		return providers.Facts{}, err
 	}
 	f.BMCReachable, f.BMCReason = false, providers.ClassOf(err).Reason("Unreachable")
+	f.BMCMessage = clip(err.Error())
 	return f, nil
 }

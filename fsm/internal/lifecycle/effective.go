@@ -21,6 +21,7 @@ func Derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machi
 		}
 	}
 	s.Power, s.PowerObservedAt = power(m)
+	s.Conditions = withoutBMC(s.GetConditions())
 	s.Issues = issues(m)
 	s.NeedsAttention = len(s.Issues) > 0
 	return m

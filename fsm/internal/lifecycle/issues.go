@@ -31,6 +31,9 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 	off := serving && s.GetPower() == holdfastv1.PowerState_OFF
 	for _, c := range s.GetConditions() {
 		if c.GetUnknown() {
+			if c.GetType() == BMCReachable && failing(c.GetReason()) {
+				add(holdfastv1.Issue_MINOR, "BMCUnknown", c.GetReason(), c.GetUnknownSince())
+			}
 			continue
 		}
 		kind, urgency := issueOf(c, serving, off)
@@ -45,6 +48,13 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 	}
 	slices.SortStableFunc(all, func(a, b *holdfastv1.Issue) int { return cmp.Compare(a.GetUrgency(), b.GetUrgency()) })
 	return all
+}
+
+// failing reports whether the reason of an unknown condition is that polls fail or do not happen. A
+// poll that fails once changes nothing. A machine without a BMC, or that cannot be polled as it is
+// configured, has another reason.
+func failing(reason string) bool {
+	return slices.Contains([]string{"ProviderTimeout", "ProviderFailed", "AuthFailed", Stale}, reason)
 }
 
 // issueOf returns the issue that a condition is, if it is one. A machine that is off cannot answer:

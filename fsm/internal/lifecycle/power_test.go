@@ -42,5 +42,8 @@ func TestPower(t *testing.T) {
 		if got := m.GetStatus(); got.GetPower() != tt.want || got.GetPowerObservedAt().GetSeconds() != tt.at {
 			t.Errorf("%s: got %s at %v, want %s at %d", name, got.GetPower(), got.GetPowerObservedAt(), tt.want, tt.at)
 		}
+		if c := Condition(m, PoweredOn); c != nil && c.GetUnknown() != (tt.want == unknown) {
+			t.Errorf("%s: got the condition %v while the power is %s", name, c, tt.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -58,6 +59,10 @@ func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
 		e.Suggestions = append(e.Suggestions, "holdfast machine power on "+id,
 			"holdfast machine set-phase "+id+" MAINTENANCE")
+	case refusesAccount(s):
+		ref := cmp.Or(m.GetSpec().GetBmcCredentialsRef(), "NAME")
+		e.Suggestions = append(e.Suggestions, "holdfast secret put "+ref+" --type bmc",
+			"holdfast machine bmc-retry "+id, "holdfast machine set-phase "+id+" MAINTENANCE")
 	case s.GetNeedsAttention():
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
 	case plan != "":
@@ -93,6 +98,13 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
 		return "approved, " + fsm.ApprovedPlan(m) + " starts when it boots from the network"
 	}
 	return describe.Idle(m)
+}
+
+// refusesAccount reports whether the most urgent issue of a machine is that its BMC refuses the
+// account.
+func refusesAccount(s *holdfastv1.MachineStatus) bool {
+	i := s.GetIssues()
+	return len(i) > 0 && strings.HasPrefix(i[0].GetType(), "BMC") && i[0].GetReason() == "AuthFailed"
 }
 
 // issue returns the issue of a type, or nil.
