@@ -45,6 +45,9 @@ type Config struct {
 	// ReconnectTimeout is how long a stream may be without a peer before it fails. Zero
 	// means Timeout. If negative, only the context ends the stream.
 	ReconnectTimeout time.Duration
+	// LeaderTimeout is how long a unary call is retried while the peers answer that there is no
+	// leader. Zero means as long as any other call.
+	LeaderTimeout time.Duration
 	// Consistency applies to reads whose context sets none. The zero value is linearizable.
 	Consistency Consistency
 	// Logger receives retries at debug level and long waits as warnings. Nil disables

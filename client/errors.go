@@ -3,6 +3,8 @@ package client
 import (
 	"cmp"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +39,8 @@ type CallError struct {
 	OutcomeUnknown bool
 	// Repeatable is true if the same request may be sent again without another effect.
 	Repeatable bool
+	// Reads is true if the call changes nothing.
+	Reads bool
 	// Err is the last try's error, a gRPC status.
 	Err error
 	// Cause is the context's error if the context ended the tries.
@@ -74,6 +78,9 @@ func tidy(msg, addr string) string {
 		return msg
 	}
 	cause = strings.TrimSuffix(cause, `"`)
+	if text, err := strconv.Unquote(`"` + cause + `"`); err == nil {
+		cause = text // gRPC quotes the text of the dialer
+	}
 	switch {
 	case strings.Contains(cause, httpSign):
 		return "it answers in HTTP/1.1"
@@ -86,7 +93,39 @@ func tidy(msg, addr string) string {
 		"error reading server preface: ", "dial tcp " + addr + ": ", "dial tcp: "} {
 		cause = strings.TrimPrefix(cause, prefix)
 	}
-	return cause
+	return worded(dialed.ReplaceAllString(cause, ""))
+}
+
+// dialed is the address to which a name was resolved, in an error of the dialer.
+var dialed = regexp.MustCompile(`^dial tcp [^ ]+: `)
+
+// alerts are the reasons of a server that refuses a client certificate.
+var alerts = regexp.MustCompile(`^remote error: tls: (unknown certificate authority|bad certificate|` +
+	`expired certificate|revoked certificate|unsupported certificate|unknown certificate)$`)
+
+var lookup = regexp.MustCompile(`^lookup ([^ ]+)(?: on [^ ]+)?: (.*)$`)
+
+// worded returns an error of a connection in words for people.
+func worded(cause string) string {
+	switch m := lookup.FindStringSubmatch(cause); {
+	case m != nil && m[2] == "no such host":
+		return "there is no host " + m[1]
+	case m != nil:
+		return "the name " + m[1] + " cannot be looked up: " + m[2]
+	}
+	if m := alerts.FindStringSubmatch(cause); m != nil {
+		return "it refuses the client certificate: " + m[1]
+	}
+	if _, why, ok := strings.Cut(cause, "tls: failed to verify certificate: x509: "); ok {
+		if strings.HasPrefix(why, "certificate signed by unknown authority") {
+			why = "it is issued by another CA"
+		}
+		return "its certificate is not accepted: " + why
+	}
+	if cause == "remote error: tls: certificate required" {
+		return "it requires a client certificate"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(cause, "connect: "), "read: ")
 }
 
 // Unwrap returns the last try's error and, if the context ended the tries, its error.

@@ -34,8 +34,9 @@ type fakePeer struct {
 	unary func(ctx context.Context, n int) error
 	// health answers health checks, which do not count as calls. If nil, the peer does not support
 	// them.
-	health func(ctx context.Context, n int) error
-	watch  func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
+	health  func(ctx context.Context, n int) error
+	serving healthv1.HealthCheckResponse_ServingStatus // in the answers of health
+	watch   func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
 	// services answers watches of services.
 	services func(*holdfastv1.WatchServicesRequest, grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error
 	logs     func(*holdfastv1.StreamRunLogsRequest, grpc.ServerStreamingServer[holdfastv1.LogChunk]) error
@@ -86,7 +87,7 @@ func (p *fakePeer) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {
 	if info.FullMethod == healthv1.Health_Check_FullMethodName {
-		return nil, p.health(ctx, 0)
+		return &healthv1.HealthCheckResponse{Status: p.serving}, p.health(ctx, 0)
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	p.mu.Lock()

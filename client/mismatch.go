@@ -43,25 +43,52 @@ func mismatched(err error, tls bool) bool {
 		slices.ContainsFunc(mismatchSigns[:], func(sign string) bool { return strings.Contains(msg, sign) })
 }
 
-// mismatches counts the tries of a call that failed by a mismatch, without any other failure
-// in between.
+// vagueSigns are parts of gRPC's messages for a connection that the server has closed. A server
+// that refuses the client certificate closes it too, and its reason may be lost.
+var vagueSigns = [...]string{"connection reset by peer", "broken pipe", "EOF", "use of closed network connection",
+	"connection is closing"}
+
+// vague reports whether an error names no cause of its own.
+func vague(err error) bool {
+	msg := status.Convert(err).Message()
+	return status.Code(err) == codes.Unavailable &&
+		slices.ContainsFunc(vagueSigns[:], func(sign string) bool { return strings.Contains(msg, sign) })
+}
+
+// mismatches are the peers of a call whose last informative failure was a mismatch. The zero value
+// is ready for use.
 type mismatches struct {
-	tries int
+	peers map[int]bool
+	tries int // that failed by a mismatch, since the first of peers
 	since time.Time
 }
 
-func (m *mismatches) note(err error, tls bool) {
-	if !mismatched(err, tls) {
-		m.tries = 0
-		return
+// note records the failure of a try.
+func (m *mismatches) note(peer int, err error, tls bool) {
+	switch {
+	case mismatched(err, tls):
+		if len(m.peers) == 0 {
+			m.peers, m.tries, m.since = map[int]bool{}, 0, time.Now()
+		}
+		m.peers[peer] = true
+		m.tries++
+	case !vague(err):
+		delete(m.peers, peer)
 	}
-	if m.tries == 0 {
-		m.since = time.Now()
-	}
-	m.tries++
 }
+
+// all reports whether each of the addresses fails by a mismatch.
+func (m *mismatches) all(addresses int) bool { return len(m.peers) >= addresses }
 
 // permanent reports whether each of the addresses has failed by a mismatch for long enough.
 func (m *mismatches) permanent(addresses int) bool {
-	return m.tries > addresses && time.Since(m.since) >= mismatchTime
+	return m.all(addresses) && m.tries > addresses && time.Since(m.since) >= mismatchTime
+}
+
+// pause shortens the wait before the next try, so that a permanent error is not kept back.
+func (m *mismatches) pause(addresses int, wait time.Duration) time.Duration {
+	if !m.all(addresses) {
+		return wait
+	}
+	return min(wait, max(mismatchTime/4, mismatchTime-time.Since(m.since)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -57,7 +58,7 @@ type call struct {
 	unknown bool          // a try may have been applied
 	pause   time.Duration // requested by a peer before the next try
 	wrong   mismatches
-	warned  bool
+	warned  atomic.Bool
 }
 
 // answer is the result of a try.
@@ -68,6 +69,7 @@ type answer struct {
 }
 
 func (c *call) run(ctx context.Context) error {
+	defer c.warnOfSilence(ctx)()
 	for {
 		if done, err := c.round(ctx); done {
 			return err
@@ -79,11 +81,21 @@ func (c *call) run(ctx context.Context) error {
 			return c.failed(ctx.Err())
 		}
 		c.log(ctx)
-		if ended := sleep(ctx, max(c.peers.delay(c.tries), c.pause)); ended != nil {
+		if c.leaderless() {
+			return c.failed(nil)
+		}
+		wait := c.wrong.pause(len(c.peers.all), c.peers.delay(c.tries))
+		if ended := sleep(ctx, max(wait, c.pause)); ended != nil {
 			return c.failed(ended)
 		}
 		c.pause = 0
 	}
+}
+
+// leaderless reports whether the peers have answered for long enough that there is no leader.
+func (c *call) leaderless() bool {
+	limit := c.peers.cfg.LeaderTimeout
+	return limit > 0 && !c.unknown && Reason(c.err) == ReasonNoLeader && time.Since(c.started) >= limit
 }
 
 // answerMargin is the maximum time before the deadline at which a peer without a leader answers.
@@ -153,8 +165,8 @@ func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
 	if a.outcome == answered {
 		return true
 	}
-	c.wrong.note(a.err, c.peers.cfg.TLS != nil)
-	if c.err == nil || ctx.Err() == nil {
+	c.wrong.note(peer.number, a.err, c.peers.cfg.TLS != nil)
+	if (c.err == nil || ctx.Err() == nil) && (c.err == nil || !vague(a.err)) {
 		// If the context cut this try off, the error of the try before is more useful.
 		c.addr, c.err = peer.addr, a.err
 	}
@@ -198,6 +210,7 @@ func (c *call) failed(cause error) error {
 		Tries:          c.tries,
 		OutcomeUnknown: c.unknown,
 		Repeatable:     c.rule != once,
+		Reads:          onlyReads(c.method),
 		Err:            err,
 		Cause:          cause,
 	}
@@ -205,14 +218,46 @@ func (c *call) failed(cause error) error {
 
 // log logs each retry, and warns once if the call takes long.
 func (c *call) log(ctx context.Context) {
-	log := c.peers.cfg.Logger
-	attrs := []any{"method", c.method, "addr", c.addr, "try", c.tries,
-		"err", tidy(status.Convert(c.err).Message(), c.addr)}
-	if !c.warned && time.Since(c.started) >= warnAfter {
-		c.warned = true
-		end, _ := ctx.Deadline() // Invoke sets one
-		log.WarnContext(ctx, "no response yet, will retry", append(attrs, "until", end)...)
+	log, err := c.peers.cfg.Logger, tidy(status.Convert(c.err).Message(), c.addr)
+	if time.Since(c.started) >= warnAfter && c.warned.CompareAndSwap(false, true) {
+		c.warn(ctx, c.addr, err)
 		return
 	}
-	log.DebugContext(ctx, "trying another peer", attrs...)
+	log.DebugContext(ctx, "trying another peer", "method", c.method, "addr", c.addr, "try", c.tries, "err", err)
+}
+
+// warn logs that a call takes long.
+func (c *call) warn(ctx context.Context, addr, why string) {
+	end, _ := ctx.Deadline() // Invoke sets one
+	if limit := c.peers.cfg.LeaderTimeout; limit > 0 && why == waitsForLeader {
+		if soon := c.started.Add(limit); soon.Before(end) {
+			end = soon
+		}
+	}
+	c.peers.cfg.Logger.WarnContext(ctx, "no response yet, will retry", "method", c.method, "addr", addr, "err", why,
+		"until", end)
+}
+
+// waitsForLeader is the cause of a silence if the peer answers others, but is not ready.
+const waitsForLeader = "it waits for a leader"
+
+// warnOfSilence warns about a try that gets no answer: a peer without a leader answers late. A peer
+// that is ready takes its time for the call, which needs no warning. The returned function ends it.
+func (c *call) warnOfSilence(ctx context.Context) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	t := time.AfterFunc(warnAfter, func() {
+		defer close(done)
+		peer := c.peers.pick()
+		why := peer.silence(ctx)
+		if why != "" && ctx.Err() == nil && c.warned.CompareAndSwap(false, true) {
+			c.warn(ctx, peer.addr, why)
+		}
+	})
+	return func() {
+		cancel()
+		if !t.Stop() {
+			<-done
+		}
+	}
 }

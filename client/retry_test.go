@@ -3,11 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -184,6 +187,64 @@ func TestNoLeaderUntilTheDeadlineIsNotUnknown(t *testing.T) {
 		!errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want UNAVAILABLE with NO_LEADER, which wraps the deadline", err)
 	}
+}
+
+// TestLeaderTimeout checks that a call ends soon if its peers answer that there is no leader.
+func TestLeaderTimeout(t *testing.T) {
+	a := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonNoLeader) }})
+	for _, call := range []func(context.Context, *Client) error{get, remove} {
+		c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 10 * time.Minute, LeaderTimeout: 300 * time.Millisecond})
+		err := call(context.Background(), c)
+		failed, ok := errors.AsType[*CallError](err)
+		if !ok || Reason(err) != ReasonNoLeader || failed.Cause != nil || failed.OutcomeUnknown {
+			t.Fatalf("got %v, want NO_LEADER before the deadline", err)
+		}
+		if want := failed.Method == "/holdfast.v1.MachineService/GetMachine"; failed.Reads != want {
+			t.Errorf("%s: got reads %v", failed.Method, failed.Reads)
+		}
+	}
+}
+
+// TestSilenceIsExplained checks that a call which gets no answer warns while it waits, unless the
+// peer is ready and only takes its time.
+func TestSilenceIsExplained(t *testing.T) {
+	for _, tt := range []struct {
+		serving healthv1.HealthCheckResponse_ServingStatus
+		want    string
+	}{
+		{healthv1.HealthCheckResponse_NOT_SERVING, "it waits for a leader"},
+		{healthv1.HealthCheckResponse_SERVING, ""},
+	} {
+		a := startPeer(t, &fakePeer{unary: hang, serving: tt.serving,
+			health: func(context.Context, int) error { return nil }})
+		var log lockedLog
+		c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 2 * warnAfter,
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		if err := get(context.Background(), c); err == nil {
+			t.Fatal("got an answer of a hung peer")
+		}
+		if got := log.String(); (got != "") != (tt.want != "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%v: got log %q, want %q in it", tt.serving, got, tt.want)
+		}
+	}
+}
+
+// lockedLog collects lines.
+type lockedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func TestHungPeerIsLeft(t *testing.T) {

@@ -83,9 +83,9 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		p.order.Leave(peer.number)
 		c := p.cfg.Logger.With("method", method, "addr", peer.addr)
 		c.DebugContext(ctx, "stream broke, continuing with another peer", "err", err)
-		wait := max(p.delay(tries), retryDelay(err))
-		wrong.note(err, p.cfg.TLS != nil)
-		if !cut || last == nil { // the refusal before says more than the cut
+		wrong.note(peer.number, err, p.cfg.TLS != nil)
+		wait := max(wrong.pause(len(p.all), p.delay(tries)), retryDelay(err))
+		if last == nil || !cut && !vague(err) { // the refusal before says more than the cut
 			last, refused = &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}, took
 		}
 		limit := p.cfg.ReconnectTimeout

@@ -98,6 +98,22 @@ func (p *peer) answers(ctx context.Context) bool {
 	return status.Code(err) != codes.DeadlineExceeded
 }
 
+// silence returns the reason why a peer has not answered a call, "" if it is ready or the
+// connection fails, whose calls report it.
+func (p *peer) silence(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	ctx, _ = p.watch(ctx)
+	r, err := healthv1.NewHealthClient(p.conn).Check(ctx, &healthv1.HealthCheckRequest{})
+	switch {
+	case status.Code(err) == codes.DeadlineExceeded:
+		return "it does not answer"
+	case err != nil, r.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING:
+		return ""
+	}
+	return waitsForLeader
+}
+
 // watchdogError returns the error of a call that the watchdog has canceled, or nil.
 func watchdogError(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errUnresponsive) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,7 +164,7 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 func unwell(p *holdfastv1.Peer) string {
 	switch {
 	case p.GetError() != "":
-		return "does not answer: " + p.GetError()
+		return "does not answer: " + strings.TrimPrefix(p.GetError(), "does not answer: ")
 	case p.GetSuffrage() == "none":
 		return "is not in the Raft configuration"
 	case !p.GetMayVote():

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -155,7 +156,11 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 	if role == "leader" || p.GetLastContactMs() < 0 || p.GetError() != "" {
 		return ""
 	}
-	return (time.Duration(p.GetLastContactMs()) * time.Millisecond).String()
+	d := time.Duration(p.GetLastContactMs()) * time.Millisecond
+	if d >= time.Second {
+		return describe.Age(d)
+	}
+	return d.String()
 }
 
 // versionTable prints the version of each peer.

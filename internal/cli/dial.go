@@ -17,6 +17,10 @@ import (
 
 const defaultAddr = "127.0.0.1:" + client.DefaultPort
 
+// leaderTimeout is how long a call is retried without a leader, if --timeout is not given. An
+// election takes a few seconds.
+const leaderTimeout = 15 * time.Second
+
 // globals are the flags of every command that talks to a cluster.
 type globals struct {
 	addr, token, context string
@@ -100,8 +104,13 @@ func (a *app) clientConfig() (client.Config, error) {
 	if a.globals.debug {
 		level = slog.LevelDebug
 	}
+	leader := leaderTimeout
+	if a.timeoutGiven() {
+		leader = 0 // as long as the user has said
+	}
 	return client.Config{
-		Addrs: target.Addrs, Token: target.Token, Tokens: tokens, TLS: tlsConfig, Timeout: a.globals.timeout,
+		LeaderTimeout: leader,
+		Addrs:         target.Addrs, Token: target.Token, Tokens: tokens, TLS: tlsConfig, Timeout: a.globals.timeout,
 		Consistency: client.Consistency{Stale: a.globals.stale},
 		Logger:      slog.New(noteHandler{w: a.Err, level: level}),
 	}, nil

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // maxFile is the maximum size of a file, in bytes: a million machines.
@@ -105,7 +106,7 @@ func (a *app) readFile(file string) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, err
+			return nil, misfit.File(file, err)
 		}
 		defer func() { _ = f.Close() }()
 		in = f

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // opError is a failed call: the operation with its value, the cause, and the remedy.
@@ -98,7 +99,10 @@ const httpPort = "that is an HTTP port: give the port of the gRPC API, 7400 unle
 func unavailableHint(err error) string {
 	switch client.Reason(err) {
 	case client.ReasonNoLeader:
-		return "--stale reads what a peer without a leader has"
+		if call, ok := errors.AsType[*client.CallError](err); ok && call.Reads {
+			return "--stale reads what a peer without a leader has"
+		}
+		return "nothing was changed: see: holdfast cluster status"
 	case client.ReasonNotApplied:
 		return "try again"
 	}
@@ -137,7 +141,7 @@ func connectionHint(msg string) string {
 func notFoundHint(reason string) string {
 	noun, is := strings.CutSuffix(reason, "_NOT_FOUND")
 	if !is || !slices.Contains([]string{"MACHINE", "PLAN", "RUN", "POOL", "NODE", "SERVICE", "IMAGE", "INSTALL",
-		"SECRET", "TOKEN", "WEBHOOK"}, noun) {
+		"SECRET", "TOKEN", "WEBHOOK", "WAVE"}, noun) {
 		return ""
 	}
 	return "see: holdfast " + strings.ToLower(noun) + " list"
@@ -147,7 +151,7 @@ func notFoundHint(reason string) string {
 func printError(s Streams, err error) {
 	var b strings.Builder
 	write := func(indent string, err error) {
-		fmt.Fprintf(&b, "%s\n", render.Clean(err.Error()))
+		fmt.Fprintf(&b, "%s\n", render.Clean(misfit.Files(err.Error())))
 		for _, v := range client.FieldViolations(err) {
 			if strings.Contains(err.Error(), v.GetDescription()) {
 				continue // there is one, and the message is it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,12 +141,32 @@ func likelyFlag(cmd *cobra.Command, err error) string {
 	if !unknown {
 		return ""
 	}
+	written, _, _ = strings.Cut(written, "=")
 	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if like := nearest.Of(written, names); like != "" {
-		return ": did you mean --" + like + "?"
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	for _, like := range append(strings.Fields(sameFlags()[written]), nearest.Key(written, names)) {
+		if like != "" && slices.Contains(names, like) {
+			return ": did you mean --" + like + "?"
+		}
+	}
+	if slices.Contains([]string{"all", "all-namespaces", "A"}, written) && cmd.Flags().Lookup("limit") != nil {
+		return ": all are listed without it"
 	}
 	return ""
+}
+
+// sameFlags returns the flags that may be meant by a name which other tools have for the same.
+func sameFlags() map[string]string {
+	return map[string]string{"password": "from-file", "from-literal": "from-file", "file": "from-file file disk",
+		"path": "file disk", "url": "url disk", "name": "name", "force": "yes force", "confirm": "yes", "assume-yes": "yes",
+		"query": "filter selector", "where": "filter selector", "machine": "selector filter", "label": "labels selector",
+		"format": "output", "json": "output", "sort": "sort-by", "server": "addr", "host": "addr", "endpoint": "addr",
+		"cacert": "ca", "insecure": "addr", "parallel": "max-parallel", "parameter": "param", "set": "param",
+		"follow": "watch"}
 }
 
 // shorthands returns the flags of one letter.

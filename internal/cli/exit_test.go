@@ -330,8 +330,12 @@ func TestRemedies(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"no leader", withReason(t, codes.Unavailable, "no leader", client.ReasonNoLeader),
+		{"no leader for a read", &client.CallError{Reads: true,
+			Err: withReason(t, codes.Unavailable, "no leader", client.ReasonNoLeader)},
 			"--stale reads what a peer without a leader has"},
+		{"no leader for a write", &client.CallError{
+			Err: withReason(t, codes.Unavailable, "no leader", client.ReasonNoLeader)},
+			"nothing was changed: see: holdfast cluster status"},
 		{"an HTTP port that answers", status.Error(codes.Unimplemented,
 			"unexpected HTTP status code received from server: 404 (Not Found)"), "that is an HTTP port"},
 		{"another version", status.Error(codes.Unimplemented, "unknown service"), "the server is another version"},
@@ -356,4 +360,25 @@ func TestVersionFlag(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, nil, "--version"), ExitOK)
 	wantIn(t, "stdout", c.out.String(), "holdfast version ")
+}
+
+// TestFlagsOfOtherTools checks the advice for a flag or an argument that another tool would take.
+func TestFlagsOfOtherTools(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"secret put s --type bmc --password x", "did you mean --from-file?"},
+		{"secret put s --file x", "did you mean --from-file?"},
+		{"image add i --file x", "did you mean --disk?"},
+		{"machine list --all", ": all are listed without it"},
+		{"machine list --query x", "did you mean --filter?"},
+		{"machine delete m-1 --force", "did you mean --yes?"},
+		{"machine list --outpu x", "did you mean --output?"},
+		{"run start m-1 m-2 --type REBOOT", `unexpected argument "m-2": several machines are selected with --selector`},
+		{"apply site.yaml", `unexpected argument "site.yaml": a file is given with -f site.yaml`},
+		{"apply ./site", "a file is given with -f ./site"},
+		{"token create --name x --role operator@gpu", "here it is --role operator --pool gpu"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, nil, strings.Fields(tt.args)...), ExitUsage)
+		wantIn(t, tt.args, c.err.String(), tt.want)
+	}
 }

@@ -167,7 +167,7 @@ func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfast
 	switch {
 	case len(all) == 0:
 		return nil, &codeError{ExitConflict, "the cluster has no issuer for holdfast login: use a token, or an admin sets " +
-			"client_id or cli_client_id in oidc_issuers (docs/sign-in.md)"}
+			"client_id or cli_client_id in oidc_issuers (the page Sign-in of the documentation)"}
 	case name == "" && len(all) == 1:
 		return all[0], nil
 	case name == "":

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -31,17 +32,23 @@ func (a *app) operatorSnapshot() *cobra.Command {
 }
 
 func (a *app) snapshotSave() *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	cmd := &cobra.Command{
 		Use: "save FILE", Args: exactly("FILE"),
 		Short: "Save the state to a file",
 		Long: `Save the current state to a file (mode 0600). It is written to a temporary file and verified first, so FILE is either the old or
 the new snapshot. Secrets in it stay encrypted: keep the secrets key file too, in another place. With --stale the answering peer
-saves its own state, without a leader; that is not audited, and cluster status and alerts do not count it as a backup.`,
+saves its own state, without a leader; that is not audited, and cluster status and alerts do not count it as a backup.
+An existing file is replaced only with --force.`,
 		Example: `  holdfast operator snapshot save /var/backups/holdfast.snap
   holdfast --addr 10.0.0.2:7400 --stale operator snapshot save rescued.snap`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			ctx, cancel := a.patience(ctx, 0)
 			defer cancel()
+			if _, err := os.Lstat(args[0]); err == nil && !force {
+				return &codeError{ExitConflict, fmt.Sprintf("save snapshot: %s is there already: choose another name, or replace "+
+					"it with --force", args[0])}
+			}
 			b, size, err := a.save(ctx, c, args[0])
 			if err != nil {
 				return err
@@ -52,6 +59,8 @@ saves its own state, without a leader; that is not audited, and cluster status a
 			return err
 		}),
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	return cmd
 }
 
 // save writes a snapshot to a temporary file beside path, verifies it while it arrives and
@@ -60,7 +69,7 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.C
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
-		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+		return nil, 0, fmt.Errorf("save snapshot: %w", misfit.File(path, err))
 	}
 	defer func() {
 		_ = tmp.Close() // closed already, when all went well
@@ -84,7 +93,7 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.C
 		return nil, 0, fmt.Errorf("save snapshot: %w", err)
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
-		return nil, 0, fmt.Errorf("save snapshot: %w", err)
+		return nil, 0, fmt.Errorf("save snapshot: replace %s: %w", path, errors.Unwrap(err))
 	}
 	d, err := os.Open(dir)
 	if err != nil {

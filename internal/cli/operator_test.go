@@ -218,12 +218,21 @@ func TestSnapshotVerbs(t *testing.T) {
 	want := []*holdfastv1.NoteSnapshotRequest{{Peer: "p1", SavedAt: saved.Header.GetTakenAt()}}
 	var unnoted command
 	// not a recorded backup
-	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", path), ExitOK)
+	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", "--force", path), ExitOK)
+
+	// An existing file is not replaced by mistake, and a directory that is missing is named as it
+	// was given.
+	var kept command
+	kept.wantCode(t, kept.run(t, f, "operator", "snapshot", "save", path), ExitConflict)
+	wantIn(t, "stderr", kept.err.String(), path+" is there already: choose another name, or replace it with --force")
+	kept = command{}
+	kept.wantCode(t, kept.run(t, f, "operator", "snapshot", "save", path+".d/x.snap"), ExitUsage)
+	wantIn(t, "stderr", kept.err.String(), "save snapshot: "+path+".d/x.snap: there is no such directory")
 
 	// A peer that breaks the stream leaves the old file unchanged, without a temporary file.
 	f.operator.file = f.operator.file[:len(f.operator.file)-20]
 	var c command
-	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", path), ExitError)
+	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", "--force", path), ExitError)
 	if diff := cmp.Diff(want, f.operator.noted, protocmp.Transform()); diff != "" {
 		t.Errorf("recorded backups (-want +got):\n%s", diff)
 	}

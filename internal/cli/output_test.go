@@ -13,7 +13,7 @@ func TestCustomColumns(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, tt := range []struct{ spec, want string }{
 		{"ID:.machine_id,POOL:spec.pool", "ID      POOL\nm-123   "},
-		{"ID:.machine_id,NONE:.spec.nothing", "ID      NONE\nm-123   -\n"},
+		{"ID:.machine_id,NONE:.labels.nothing", "ID      NONE\nm-123   -\n"},
 		{"ID:{.machine_id}", "ID\nm-123\n"},
 	} {
 		var c command
@@ -23,6 +23,36 @@ func TestCustomColumns(t *testing.T) {
 	for _, spec := range []string{"", "ID", "ID:", ":.machine_id", "ID:{.machine_id"} {
 		var c command
 		c.wantCode(t, c.run(t, f, "machine", "list", "-o", "custom-columns="+spec), ExitUsage)
+	}
+}
+
+// TestUnknownPathsAreRefused checks that -o refuses a path that no resource has, like --sort-by,
+// and takes one that this resource does not have.
+func TestUnknownPathsAreRefused(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct{ format, want string }{
+		{"custom-columns=ID:.machineid", `column ID: a machine has no field "machineid": did you mean machine_id?`},
+		{"custom-columns=ID:.machine_id,R:.spec.rak", `column R: spec has no field "rak": did you mean rack?`},
+		{"custom-columns=ID:.machine_id,R:.labels.none", ""},
+		{"custom-columns=ID:.spec.rack.x", `nothing below the value`},
+		{"jsonpath={.items[0].metadata.name}", `a list has no field "items": its only key is machines`},
+		{"jsonpath={.machines[0].metadata.name}", `a machine has no field "metadata"`},
+		{"jsonpath={.machines[*].machineid}", `did you mean machine_id?`},
+		{"jsonpath={range .machines[*]}{.machineid}{end}", `did you mean machine_id?`},
+		{`jsonpath={range .machines[*]}{.machine_id} {.spec.rack}{"\n"}{end}{.machines[0].machine_id}`, ""},
+		{`jsonpath={range .machines[?(@.spec.rak=="r7")]}{.machine_id}{end}`, `did you mean rack?`},
+		{`jsonpath={range .machines[?(@.spec.rack=="none")]}{.machine_id}{end}`, ""},
+		{"jsonpath={.machines[0].agent.agent_version}", ""},
+		{"jsonpath={..rack}", ""},
+		{"jsonpath={.machines[0]['machine_id','x']}", ""},
+	} {
+		var c command
+		code := ExitOK
+		if tt.want != "" {
+			code = ExitUsage
+		}
+		c.wantCode(t, c.run(t, f, "machine", "list", "-o", tt.format), code)
+		wantIn(t, tt.format, c.err.String(), tt.want)
 	}
 }
 

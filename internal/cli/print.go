@@ -107,6 +107,9 @@ func (k kind[M]) cells(o *output, m M, now time.Time) []any {
 
 // printList prints resources as a list, even a single one.
 func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
+	if err := o.check(shapeOf[M](), k.list); err != nil {
+		return err
+	}
 	switch {
 	case o.format == formatName:
 		return printNames(a, k, items)
@@ -129,6 +132,9 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 
 // printOne prints one resource. more adds text below the row of the table.
 func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*render.Table) error {
+	if err := o.check(shapeOf[M](), ""); err != nil {
+		return err
+	}
 	switch {
 	case o.format == formatName:
 		return printNames(a, k, []M{m})

@@ -127,7 +127,7 @@ func waitingNote(r slog.Record) string {
 	}
 	left := until.Time().Sub(r.Time).Round(time.Second)
 	why := found["err"].String()
-	if strings.HasSuffix(why, "connection refused") || strings.HasSuffix(why, "no such host") {
+	if strings.HasSuffix(why, "connection refused") || strings.HasPrefix(why, "there is no host ") {
 		why += ": " + connectionHint(why) // the address may be wrong: the remedy should not wait for the last try
 	}
 	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)", found["addr"], why, left)

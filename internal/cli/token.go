@@ -94,6 +94,10 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	}
 	v := holdfastv1.Role_Value_value[enumName(name)]
 	if v == 0 {
+		if before, pool, ok := strings.Cut(name, "@"); ok {
+			return 0, usagef("--role: %q names a pool, as roles of certificates and identity providers do: here it is "+
+				"--role %s --pool %s", name, before, pool)
+		}
 		return 0, usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, enroller, service", name)
 	}
 	return holdfastv1.Role_Value(v), nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,13 +46,29 @@ func between(low, high int, names ...string) cobra.PositionalArgs {
 			return usagef("%s: %s is missing: usage: %s", cmd.CommandPath(), names[len(args)], cmd.UseLine())
 		case len(args) > high:
 			msg := fmt.Sprintf("%s: unexpected argument %q", cmd.CommandPath(), args[high])
-			if f := cmd.Flags().Lookup("wait"); f != nil && f.Changed {
-				msg += ": a time to wait is written --wait=10m"
-			}
+			msg += otherWay(cmd, args[high])
 			return usagef("%s: usage: %s", msg, cmd.UseLine())
 		}
 		return nil
 	}
+}
+
+// otherWay returns the flag that takes the value of an unexpected argument, or "".
+func otherWay(cmd *cobra.Command, arg string) string {
+	has := func(flag string) bool { return cmd.Flags().Lookup(flag) != nil }
+	switch f := cmd.Flags().Lookup("wait"); {
+	case f != nil && f.Changed:
+		return ": a time to wait is written --wait=10m"
+	case has("file") && (strings.Contains(arg, ".") || strings.Contains(arg, "/")):
+		return ": a file is given with -f " + arg
+	case has("selector"):
+		return `: several machines are selected with --selector, such as --selector 'machine_id = m-1 OR machine_id = m-2'`
+	case has("filter"):
+		return ": several are selected with --filter"
+	case has("file"):
+		return ": a file is given with -f FILE"
+	}
+	return ""
 }
 
 // asUsage returns the check of arguments of another package's command with usage errors.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 	"syscall"
 )
@@ -32,6 +33,23 @@ func File(name string, err error) error {
 		why = "the disk is full"
 	}
 	return &fileError{text: fmt.Sprintf("%s: %s", name, why), err: err}
+}
+
+// system matches the texts of failed system calls on files, as package os has them.
+var system = regexp.MustCompile(`\b(?:open|read|stat|lstat|mkdir|chdir|readdirent|fdopendir) (\S+): ` +
+	`(no such file or directory|permission denied|is a directory|not a directory)`)
+
+// Files returns a text with sentences in place of the texts of failed system calls on files.
+func Files(text string) string {
+	return system.ReplaceAllStringFunc(text, func(found string) string {
+		m := system.FindStringSubmatch(found)
+		why := map[string]string{
+			"no such file or directory": "there is no such file", "is a directory": "it is a directory",
+			"permission denied": "this user may not: check the owner and the mode",
+			"not a directory":   "a part of the path is not a directory",
+		}[m[2]]
+		return m[1] + ": " + why
+	})
 }
 
 // fileError is an error of a file in other words.

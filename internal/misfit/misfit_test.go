@@ -268,3 +268,17 @@ func TestFile(t *testing.T) {
 		t.Error("another error was changed")
 	}
 }
+
+func TestFiles(t *testing.T) {
+	for in, want := range map[string]string{
+		"read CA: open a.pem: no such file or directory: see": "read CA: a.pem: there is no such file: see",
+		"read /tmp: is a directory":                           "/tmp: it is a directory",
+		"open a: permission denied":                           "a: this user may not: check the owner and the mode",
+		"open the door":                                       "open the door",
+		"reopen a: no such thing":                             "reopen a: no such thing",
+	} {
+		if got := misfit.Files(in); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}

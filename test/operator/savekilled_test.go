@@ -124,7 +124,7 @@ func (s *site) saveIsKilled(t *testing.T) {
 	if lost := takenAt(t, file); known() == lost {
 		t.Errorf("recorded backup: got %d, want an older one, because its note was lost", lost)
 	}
-	s.must(t, "operator", "snapshot", "save", file)
+	s.must(t, "operator", "snapshot", "save", "--force", file)
 	want := takenAt(t, file)
 	// Peers answer from their own state, so this one may not have it yet.
 	harness.Until(t, "the second backup to be recorded", func() (bool, any) {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/internal/cli/flagfile"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -50,7 +51,7 @@ port and writes nothing.`,
 				return err
 			}
 			for _, err := range found {
-				text := strings.TrimPrefix(err.Error(), "read configuration "+cfg.File+": ")
+				text := misfit.Files(strings.TrimPrefix(err.Error(), "read configuration "+cfg.File+": "))
 				if _, werr := fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cfg.File, text); werr != nil {
 					return werr
 				}

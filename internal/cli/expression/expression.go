@@ -23,6 +23,7 @@ func Kinds() []string { return []string{JSONPath, GoTemplate, CustomColumns} }
 // Expression is a parsed expression.
 type Expression struct {
 	execute func(w io.Writer, data any) error
+	path    *jsonpath.ListNode // nil for a template
 }
 
 // Parse parses an expression. JSONPath is that of kubectl: text with paths in braces, {range
@@ -44,7 +45,11 @@ func Parse(kind, text string) (*Expression, error) {
 	if err := p.Parse(braced(text)); err != nil {
 		return nil, fmt.Errorf("parse the path: %w", err)
 	}
-	return &Expression{execute: p.Execute}, nil
+	tree, err := jsonpath.Parse(JSONPath, braced(text))
+	if err != nil {
+		return nil, fmt.Errorf("parse the path: %w", err)
+	}
+	return &Expression{execute: p.Execute, path: tree.Root}, nil
 }
 
 // braced adds braces to a single path.

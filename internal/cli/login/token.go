@@ -28,7 +28,7 @@ func (v Saved) with(t *oauth2.Token) (Saved, error) {
 		return v, nil
 	}
 	return v, fmt.Errorf("the tokens of %s are not for this cluster: none is a JWT with the audience %q: "+
-		"add it to the client %s there (docs/sign-in.md)", v.Issuer, v.Audience, v.ClientID)
+		"add it to the client %s there (the page Sign-in of the documentation)", v.Issuer, v.Audience, v.ClientID)
 }
 
 // claims are the claims of a token that the command line needs.

@@ -12,7 +12,7 @@ import (
 func machineFilter() *filter.Schema {
 	s := &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
-		Aliases: map[string]string{"conditions": "status.conditions"},
+		Aliases: map[string]string{"conditions": "status.conditions", "state": "status.effective_state"}, // STATE in tables
 		Keyed: map[string]filter.Keyed{"status.conditions": {
 			Key:     "type",
 			Value:   "status",

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/expression"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
+)
+
+// check returns an error if an expression or a column names a field that documents do not have. The
+// documents of a list are under its key.
+func (o *output) check(of expression.Shape, list string) error {
+	for _, c := range o.custom {
+		if err := c.Check(of); err != nil {
+			return usagef("--output: %s", err)
+		}
+	}
+	if o.expr == nil {
+		return nil
+	}
+	if list != "" {
+		of = listShape(list, of)
+	}
+	if err := o.expr.Check(of); err != nil {
+		return usagef("--output: %s", err)
+	}
+	return nil
+}
+
+// listShape returns the shape of a document with one key.
+func listShape(list string, of expression.Shape) expression.Shape {
+	return expression.Shape{Field: func(name string) (expression.Shape, error) {
+		if name != list {
+			return expression.Shape{}, fmt.Errorf("a list has no field %q: its only key is %s: such as {.%s[*]}",
+				name, list, list)
+		}
+		return of, nil
+	}}
+}
+
+// shapeOf returns the shape of a message of the API.
+func shapeOf[M proto.Message]() expression.Shape {
+	var none M
+	md := none.ProtoReflect().Descriptor()
+	return messageShape(md, "a "+strings.ToLower(string(md.Name())))
+}
+
+// messageShape returns the shape of a message. is names it in errors.
+func messageShape(md protoreflect.MessageDescriptor, is string) expression.Shape {
+	if isValue(md) {
+		return expression.Shape{}
+	}
+	return expression.Shape{Field: func(name string) (expression.Shape, error) {
+		fd := md.Fields().ByName(protoreflect.Name(name))
+		switch {
+		case fd == nil && md.Name() == "LogChunk" && name == "text": // added by run logs
+			return expression.Shape{}, nil
+		case fd == nil:
+			return expression.Shape{}, fmt.Errorf("%s has no field %q%s", is, name,
+				misfit.Unknown(name, misfit.FieldNames(md)))
+		case fd.IsMap():
+			return expression.Shape{Open: true}, nil
+		case fd.Message() == nil:
+			return expression.Shape{}, nil
+		}
+		return messageShape(fd.Message(), name), nil
+	}}
+}
+
+// isValue reports whether JSON writes a message as one value.
+func isValue(md protoreflect.MessageDescriptor) bool {
+	return md.FullName().Parent() == "google.protobuf"
+}
