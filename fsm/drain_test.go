@@ -88,23 +88,3 @@ func TestDrainNeedsANode(t *testing.T) {
 		}
 	}
 }
-
-// A machine in service whose node no cluster has seen is not READY: it is not free.
-func TestInServiceIsNotReady(t *testing.T) {
-	p := machineIn(t, inService)
-	for _, tt := range []struct {
-		in   bool
-		want holdfastv1.EffectiveState_Value
-	}{{false, holdfastv1.EffectiveState_NOT_IN_CLUSTER}, {true, holdfastv1.EffectiveState_IN_SERVICE},
-		{false, holdfastv1.EffectiveState_NOT_IN_CLUSTER}} {
-		observe(t, p, "m", &holdfastv1.Condition{Type: "InCustomerCluster", Status: tt.in,
-			ObservedAt: timestamppb.New(p.Now)})
-		if got := getMachine(t, p, "m").GetStatus().GetEffectiveState(); got != tt.want {
-			t.Errorf("in a cluster %t: got %s, want %s", tt.in, got, tt.want)
-		}
-		counts := p.View().CountStates()
-		if counts[tt.want] != 1 || counts[holdfastv1.EffectiveState_READY] != 0 {
-			t.Errorf("in a cluster %t: got counts %v, want one %s", tt.in, counts, tt.want)
-		}
-	}
-}

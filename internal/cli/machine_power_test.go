@@ -47,8 +47,8 @@ func TestMovedSentence(t *testing.T) {
 		{m(ready, holdfastv1.EffectiveState_READY, ""), "m-7: phase MAINTENANCE -> READY"},
 		{m(ready, holdfastv1.EffectiveState_IN_SERVICE, ""), "m-7: phase MAINTENANCE -> READY; shown as IN_SERVICE " +
 			"because its node is still in cluster default"},
-		{m(serving, holdfastv1.EffectiveState_NOT_IN_CLUSTER, ""),
-			"m-7: phase MAINTENANCE -> IN_SERVICE; shown as NOT_IN_CLUSTER until its node is seen in a cluster"},
+		{m(serving, holdfastv1.EffectiveState_READY, ""),
+			"m-7: phase MAINTENANCE -> IN_SERVICE; shown as READY until its node is seen in a cluster"},
 		{m(ready, holdfastv1.EffectiveState_PROVISIONING, "run-1"),
 			"m-7: phase MAINTENANCE -> READY; shown as PROVISIONING because run-1 is active"},
 		{m(maintenance, holdfastv1.EffectiveState_MAINTENANCE, ""), "m-7: phase MAINTENANCE, as before"},

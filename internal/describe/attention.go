@@ -24,8 +24,7 @@ func Attention(m *holdfastv1.Machine, now time.Time) string {
 	if text := Drained(s, now); text != "" {
 		all = append(all, text)
 	}
-	if phase := s.GetPhase(); s.GetActiveRunId() == "" && phase != 0 && Enum(phase) != Enum(s.GetEffectiveState()) &&
-		s.GetEffectiveState() != holdfastv1.EffectiveState_NOT_IN_CLUSTER {
+	if phase := s.GetPhase(); s.GetActiveRunId() == "" && phase != 0 && Enum(phase) != Enum(s.GetEffectiveState()) {
 		all = append(all, "phase "+phase.String())
 	}
 	return strings.Join(all, ", ")

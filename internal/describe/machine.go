@@ -60,7 +60,7 @@ func ShownAs(m *holdfastv1.Machine) string {
 		return text + " because " + s.GetActiveRunId() + " is active"
 	case state == holdfastv1.EffectiveState_IN_SERVICE:
 		return text + " because " + inCluster(m)
-	case state == holdfastv1.EffectiveState_NOT_IN_CLUSTER:
+	case s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE:
 		return text + " until its node is seen in a cluster"
 	}
 	return text

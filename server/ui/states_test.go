@@ -41,7 +41,7 @@ func TestMachineStates(t *testing.T) {
 		}}}})
 	w := get(l, "admin", "/ui/machines/m-2")
 	has(t, w, 200, []string{"<div>Degraded (DiskFailed): slot 3 &lt;script&gt;", ": why &lt;script&gt;",
-		"<dt>state</dt><dd>shown as NOT_IN_CLUSTER until its node is seen in a cluster</dd>", ">power off</span>",
+		"<dt>state</dt><dd>shown as READY until its node is seen in a cluster</dd>", ">power off</span>",
 		`<p class="summary trouble">powered off`}, `<div class="error">`, "<div>PoweredOff", evil)
 }
 

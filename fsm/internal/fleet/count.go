@@ -8,14 +8,14 @@ import (
 )
 
 // StateCounts has the number of machines in each effective state.
-type StateCounts [holdfastv1.EffectiveState_NOT_IN_CLUSTER + 1]int
+type StateCounts [holdfastv1.EffectiveState_RETIRED + 1]int
 
 // CountStates counts the machines by effective state. It decodes only machines with an active
 // run.
 func (v *View) CountStates() StateCounts {
 	phases := []holdfastv1.MachineStatus_Phase{
 		holdfastv1.MachineStatus_FACTORY_READY, holdfastv1.MachineStatus_MAINTENANCE,
-		holdfastv1.MachineStatus_RMA, holdfastv1.MachineStatus_RETIRED, holdfastv1.MachineStatus_IN_SERVICE,
+		holdfastv1.MachineStatus_RMA, holdfastv1.MachineStatus_RETIRED,
 	}
 	facets := []table.Facets{{Path: "status.conditions." + lifecycle.InCluster, Value: "true"}}
 	for _, p := range phases {

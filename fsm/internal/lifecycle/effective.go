@@ -28,7 +28,7 @@ func Derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machi
 }
 
 // effectiveState returns the first that applies: an active run, a phase set by operators,
-// membership in a cluster, the lack of it in service, FACTORY_READY, READY.
+// membership in a cluster, FACTORY_READY, READY.
 func effectiveState(m *holdfastv1.Machine) holdfastv1.EffectiveState_Value {
 	s := m.GetStatus()
 	if s.GetActiveRunId() != "" {
@@ -48,8 +48,6 @@ func IdleState(phase holdfastv1.MachineStatus_Phase, inCluster bool) holdfastv1.
 		return holdfastv1.EffectiveState_MAINTENANCE
 	case inCluster:
 		return holdfastv1.EffectiveState_IN_SERVICE
-	case phase == holdfastv1.MachineStatus_IN_SERVICE:
-		return holdfastv1.EffectiveState_NOT_IN_CLUSTER // and not READY, because it is not free
 	case phase == holdfastv1.MachineStatus_FACTORY_READY:
 		return holdfastv1.EffectiveState_FACTORY_READY
 	}

@@ -33,7 +33,7 @@ func State(name string) Text {
 	switch name {
 	case "SUCCEEDED", "IN_SERVICE", "READY", "true", "leader":
 		return Text{name, Green}
-	case "FAILED", "INSTALL_FAILED", "EXPIRED", "NOT_IN_CLUSTER", "unreachable":
+	case "FAILED", "INSTALL_FAILED", "EXPIRED", "unreachable":
 		return Text{name, Red}
 	case "CANCELED", "MAINTENANCE", "RMA":
 		return Text{name, Yellow}

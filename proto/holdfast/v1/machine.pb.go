@@ -206,7 +206,6 @@ const (
 	EffectiveState_MAINTENANCE                 EffectiveState_Value = 5 // an operator has to inspect it, or is doing so
 	EffectiveState_RMA                         EffectiveState_Value = 6 // to be returned to its maker
 	EffectiveState_RETIRED                     EffectiveState_Value = 7 // permanently out of use
-	EffectiveState_NOT_IN_CLUSTER              EffectiveState_Value = 8 // its phase is IN_SERVICE, and its node is not seen in a cluster
 )
 
 // Enum value maps for EffectiveState_Value.
@@ -220,7 +219,6 @@ var (
 		5: "MAINTENANCE",
 		6: "RMA",
 		7: "RETIRED",
-		8: "NOT_IN_CLUSTER",
 	}
 	EffectiveState_Value_value = map[string]int32{
 		"EFFECTIVE_STATE_UNSPECIFIED": 0,
@@ -231,7 +229,6 @@ var (
 		"MAINTENANCE":                 5,
 		"RMA":                         6,
 		"RETIRED":                     7,
-		"NOT_IN_CLUSTER":              8,
 	}
 )
 
@@ -2978,8 +2975,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"disk_bytes\x18\x05 \x01(\x03R\tdiskBytes\x12\x12\n" +
 	"\x04gpus\x18\x06 \x01(\x05R\x04gpus\x12\x12\n" +
-	"\x04arch\x18\a \x01(\tR\x04arch\"\xb6\x01\n" +
-	"\x0eEffectiveState\"\xa3\x01\n" +
+	"\x04arch\x18\a \x01(\tR\x04arch\"\xa2\x01\n" +
+	"\x0eEffectiveState\"\x8f\x01\n" +
 	"\x05Value\x12\x1f\n" +
 	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFACTORY_READY\x10\x01\x12\t\n" +
@@ -2989,8 +2986,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"IN_SERVICE\x10\x04\x12\x0f\n" +
 	"\vMAINTENANCE\x10\x05\x12\a\n" +
 	"\x03RMA\x10\x06\x12\v\n" +
-	"\aRETIRED\x10\a\x12\x12\n" +
-	"\x0eNOT_IN_CLUSTER\x10\b\"\xc9\x01\n" +
+	"\aRETIRED\x10\a\"\xc9\x01\n" +
 	"\x04Node\"\xc0\x01\n" +
 	"\x05State\x12\x1a\n" +
 	"\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x0e\n" +

@@ -63,8 +63,6 @@ func stateFacet(path, value string) (fsm.Facets, bool) {
 		return facet("status.phase", value)
 	case "status.effective_state=IN_SERVICE":
 		return facet("status.conditions.InCustomerCluster", "true")
-	case "status.effective_state=NOT_IN_CLUSTER":
-		return facet("status.phase", "IN_SERVICE")
 	case "status.power=OFF":
 		return facet("status.conditions.PoweredOn", "false")
 	}

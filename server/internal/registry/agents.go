@@ -110,7 +110,7 @@ func mayWork(m *holdfastv1.Machine) bool {
 	}
 	switch s.GetEffectiveState() {
 	case holdfastv1.EffectiveState_READY, holdfastv1.EffectiveState_IN_SERVICE,
-		holdfastv1.EffectiveState_FACTORY_READY, holdfastv1.EffectiveState_NOT_IN_CLUSTER:
+		holdfastv1.EffectiveState_FACTORY_READY:
 		return true
 	}
 	return false

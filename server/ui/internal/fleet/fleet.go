@@ -24,7 +24,7 @@ type Counts struct {
 }
 
 // NumStates is the number of effective states, including the unspecified one.
-const NumStates = int(holdfastv1.EffectiveState_NOT_IN_CLUSTER) + 1
+const NumStates = int(holdfastv1.EffectiveState_RETIRED) + 1
 
 // Group is a pool or a rack.
 type Group struct {
