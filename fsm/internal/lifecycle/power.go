@@ -9,9 +9,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// withoutBMC returns the conditions, with PoweredOn as unknown while the BMC is not reachable or its
-// state is unknown: nothing has confirmed the power since. The reason stays, as it has the cause of
-// the last known power.
+// withoutBMC returns the conditions, with PoweredOn as unknown while the BMC is not reachable or
+// its state is unknown: nothing has confirmed the power since. The reason stays, as it has the
+// cause of the last known power.
 func withoutBMC(all []*holdfastv1.Condition) []*holdfastv1.Condition {
 	on, bmc := find(all, PoweredOn), find(all, BMCReachable)
 	if on < 0 || all[on].GetUnknown() || bmc < 0 || all[bmc].GetStatus() && !all[bmc].GetUnknown() {
