@@ -93,6 +93,25 @@ func withBMC(id, pool, endpoint string) *holdfastv1.Machine {
 	return m
 }
 
+// TestPlacesOfWaves checks that a wave cannot take the machines of a pool to an address at which a
+// peer would reach itself.
+func TestPlacesOfWaves(t *testing.T) {
+	p := fsmtest.NewPeer()
+	if r := from(p, &internalv1.Origin{}, &internalv1.RegisterMachine{Machine: inPool("m-1", "a")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	wave := &internalv1.StartWave{MachineIds: []string{"m-1"}, Wave: &holdfastv1.Wave{WaveId: "w", MaxParallel: 1,
+		PlanId: "plan/net-reconfig", Params: map[string]string{"net_config": "x", "new_ssh_endpoint": "127.0.0.1"}}}
+	r := from(p, &internalv1.Origin{Pools: []string{"a"}}, wave)
+	if r.Err == nil || !strings.Contains(r.Err.Error(), "params.new_ssh_endpoint") {
+		t.Errorf("limited to a pool: got %v, want a refusal of the endpoint", r.Err)
+	}
+	if r := from(p, &internalv1.Origin{}, wave); r.Err != nil {
+		t.Errorf("of all pools: got %v", r.Err)
+	}
+}
+
+
 func TestScope(t *testing.T) {
 	set := func(m *holdfastv1.Machine, paths ...string) proto.Message {
 		return &internalv1.UpdateMachine{Machine: m, Paths: paths}

@@ -52,7 +52,7 @@ func TestURLsOfDeniedNetworks(t *testing.T) {
 				Params: params})
 			return err
 		},
-		"params.url ": func(ctx context.Context) error { // of a wave
+		"params.url of a wave": func(ctx context.Context) error {
 			_, err := holdfastv1.NewWaveServiceClient(c.conn).StartWave(ctx, &holdfastv1.StartWaveRequest{RequestId: "w",
 				MachineIds: []string{"m-1"}, PlanId: "plan/ask", Params: params, ValidateOnly: true})
 			return err
@@ -60,7 +60,7 @@ func TestURLsOfDeniedNetworks(t *testing.T) {
 	} {
 		err := call(testCtx(t))
 		wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
-		for _, want := range []string{strings.TrimSpace(field) + ": ", "169.254.169.254", "--deny-urls"} {
+		for _, want := range []string{strings.TrimSuffix(field, " of a wave") + ": ", "169.254.169.254", "--deny-urls"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %s in it", field, err, want)
 			}

@@ -80,10 +80,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if !ok {
 		return nil, fleet.MachineNotFound(c.GetMachineId())
 	}
-	if err := plans.CheckParams(plan, c.GetParams()); err != nil {
-		return nil, err
-	}
-	if err := fleet.CheckPlace(t, "params", c.GetParams()["new_ssh_endpoint"]); err != nil {
+	if err := checkParams(t, plan, c.GetParams()); err != nil {
 		return nil, err
 	}
 	beside := plans.NonExclusive(plan)
@@ -220,4 +217,12 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 // to boot, and each stage of the installer may take as long.
 func stepInstalls(s *holdfastv1.Step, params map[string]string) bool {
 	return stepkind.Of(s).GetInstalls() && plans.StepEffect(s, params).Destroys
+}
+
+// checkParams refuses parameters of a run, or of the runs of a wave.
+func checkParams(t *core.Tx, plan *holdfastv1.Plan, params map[string]string) *refusal.Error {
+	if err := plans.CheckParams(plan, params); err != nil {
+		return err
+	}
+	return fleet.CheckPlace(t, "params.new_ssh_endpoint", params["new_ssh_endpoint"])
 }

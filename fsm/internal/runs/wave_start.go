@@ -89,7 +89,7 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 	if !found {
 		return nil, plans.NotFound(in.GetPlanId())
 	}
-	if err := plans.CheckParams(plan, in.GetParams()); err != nil {
+	if err := checkParams(t, plan, in.GetParams()); err != nil {
 		return nil, err
 	}
 	for _, id := range c.GetMachineIds() {
