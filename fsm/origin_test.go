@@ -111,7 +111,6 @@ func TestPlacesOfWaves(t *testing.T) {
 	}
 }
 
-
 func TestScope(t *testing.T) {
 	set := func(m *holdfastv1.Machine, paths ...string) proto.Message {
 		return &internalv1.UpdateMachine{Machine: m, Paths: paths}

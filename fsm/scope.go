@@ -85,9 +85,9 @@ func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 			err := outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
 				id, machineID).
 				With("machine_id", id)
-			if about.id != "" { // the caller has named the machine otherwise, and must not learn its id
-				return err.Showing(outOfScope("%q is not machine %q, and this token is valid for that machine only",
-					about.id, machineID))
+			if about.id != "" || id == "" { // the caller has named the machine otherwise, and must not learn its id
+				return err.Showing(outOfScope("the machine of the request is not machine %q, and this token is valid for that "+
+					"machine only", machineID))
 			}
 			return err
 		}
