@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 		"/ui/machines/new/approve":                 {">Approve</button>"},
 		"/ui/runs/run-1/cancel":                    {"are not rolled back", "Cancel the run"},
 		"/ui/charts": {"Machines by state", "Ended runs per minute", "BMC errors per minute", "Commit latency",
-			`aria-label="Machines by state, last 1 hour: now 24, 3 factory ready,`, "&lt;script", "5 min to now", "data-history"},
+			`aria-label="Machines by state, last 1 hour: now 21, 3 factory ready,`, "&lt;script", "5 min to now", "data-history"},
 		"/ui/charts?range=14d": {`range=14d" aria-current="true"`, "14 d ago", "24 h to now"},
 	} {
 		t.Run(path, func(t *testing.T) {

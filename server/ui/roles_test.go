@@ -70,7 +70,7 @@ func TestScope(t *testing.T) {
 func TestChartsData(t *testing.T) {
 	l := lab(t)
 	for who, want := range map[string]map[string]int{
-		"viewer":    {"machines": 8, "runs": 3, "bmcs": 1, "load": 2, "commits": 2},
+		"viewer":    {"machines": 7, "runs": 3, "bmcs": 1, "load": 2, "commits": 2},
 		"elsewhere": {"load": 2, "commits": 2},
 	} {
 		w := get(l, who, "/ui/charts/data?range=24h")
