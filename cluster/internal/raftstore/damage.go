@@ -78,7 +78,7 @@ func walkBolt(path string) error {
 }
 
 // DamageAdvice is the remedy in errors about damaged files.
-const DamageAdvice = "move this peer's data directory away to rejoin from the other peers, and never put a copy back"
+const DamageAdvice = "move the data directory away to rejoin from the other peers; never put a copy back"
 
 // Damage converts a panic over damaged files into an error. Bolt maps its file into memory,
 // so even a truncated file causes a fault instead of an error.
