@@ -165,8 +165,8 @@ func TestRestoreUnderLoad(t *testing.T) {
 	s.must(t, "audit", "verify")
 }
 
-// judge compares the runs with the effects. Runs from before the restore are gone, failed or without
-// steps, and have no further effects. Runs started after it end, with each effect once.
+// judge compares the runs with the effects. Runs from before the restore are gone, failed or
+// without steps, and have no further effects. Runs started after it end, with each effect once.
 func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, pressed []fake.Effect) {
 	tr.t.Helper()
 	were := map[string]int{}
