@@ -219,7 +219,7 @@ func (c *call) failed(cause error) error {
 // log logs each retry, and warns once if the call takes long and goes on.
 func (c *call) log(ctx context.Context) {
 	log, err := c.peers.cfg.Logger, tidy(status.Convert(c.err).Message(), c.addr)
-	end, _ := ctx.Deadline() // Invoke sets one
+	end, _ := ctx.Deadline()               // Invoke sets one
 	last := time.Until(end) < answerMargin // no try follows
 	if !last && time.Since(c.started) >= warnAfter && c.warned.CompareAndSwap(false, true) {
 		c.warn(ctx, c.addr, err)
