@@ -228,7 +228,15 @@ func TestSessionsEndWithTerm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if state, err := dc.(providers.PowerController).PowerState(t.Context(), m); err != nil || state != providers.PowerOn {
+		read := func() (providers.PowerState, error) {
+			return dc.(providers.PowerController).PowerState(t.Context(), m)
+		}
+		state, err := read()
+		for deadline := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(deadline); {
+			time.Sleep(5 * time.Millisecond) // sleep: the end of the last term may refuse operations under way
+			state, err = read()
+		}
+		if err != nil || state != providers.PowerOn {
 			t.Fatalf("got power %q, %v, want on", state, err)
 		}
 		if n := service.Sessions(); n != 1 {
