@@ -61,8 +61,8 @@ func TestRunbookQuotes(t *testing.T) {
 		if code == 0 {
 			t.Error("got exit code 0, want a failure")
 		}
-		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: move this peer's data "+
-			"directory away to rejoin from the other peers, and never put a copy back", stderr)
+		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: move the data "+
+			"directory away to rejoin from the other peers; never put a copy back", stderr)
 	})
 	t.Run("segment", func(t *testing.T) {
 		p := stoppedPeer(t, "--log-store", "wal")
@@ -97,8 +97,8 @@ func TestRunbookQuotes(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr := bench.Run(t, arguments(p)...)
-		quoted(t, "disk.md", "start raft from data directory …: failed to load any existing snapshots: move this "+
-			"peer's data directory away to rejoin from the other peers, and never put a copy back", stderr)
+		quoted(t, "disk.md", "start raft from data directory …: failed to load any existing snapshots: move the "+
+			"data directory away to rejoin from the other peers; never put a copy back", stderr)
 	})
 	t.Run("full disk", func(t *testing.T) { fullDisk(t) })
 	t.Run("certificate", func(t *testing.T) { expired(t) })

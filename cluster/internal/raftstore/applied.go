@@ -61,12 +61,21 @@ func (s *checksumLogs) loadApplied(bolt *raftboltdb.BoltStore) error {
 		return fmt.Errorf("read the applied index: %w", err)
 	}
 	s.floor = max(s.floor, at)
+	s.noted = s.floor
 	return nil
 }
 
-// noteApplied records the newest entry that the peer has applied.
+// noteApplied records the newest entry that the peer has applied, unless the files show it already.
 func (s *checksumLogs) noteApplied(bolt *raftboltdb.BoltStore) error {
-	return bolt.SetUint64(keyLogApplied, s.applied())
+	at := s.applied()
+	if at <= s.noted {
+		return nil
+	}
+	if err := bolt.SetUint64(keyLogApplied, at); err != nil {
+		return err
+	}
+	s.noted = at
+	return nil
 }
 
 // Replaces returns an error if a snapshot of the leader would replace entries that this peer has

@@ -31,6 +31,7 @@ type checksumLogs struct {
 	// the last start.
 	now   func() uint64
 	floor uint64
+	noted uint64 // what the files show of it
 }
 
 // StoreLog implements raft.LogStore.

@@ -41,13 +41,13 @@ func Mutants() []Mutant {
 						"\t\treturn refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,\n" +
 						"\t\t\t\"machine %q has the active run %s: wait"},
 				{"server/internal/startrun/prepare.go",
-					"\treturn s.checkCapabilities(ctx, start)",
+					"\treturn s.checkCapabilities(ctx, start, plan)",
 					"\tif m, ok := s.State.View().Machine(start.GetMachineId()); ok && m.GetStatus().GetActiveRunId() != \"\" {\n" +
 						"\t\tif _, known := s.State.View().RunByRequest(start.GetMachineId(), start.GetRequestId()); !known {\n" +
 						"\t\t\treturn &fsm.Error{Code: fsm.FailedPrecondition, Reason: \"ACTIVE_RUN\", Message: \"busy\", " +
 						"Meta: map[string]string{\"run_id\": m.GetStatus().GetActiveRunId()}}\n" +
 						"\t\t}\n\t}\n" +
-						"\treturn s.checkCapabilities(ctx, start)"},
+						"\treturn s.checkCapabilities(ctx, start, plan)"},
 			},
 		},
 		{
