@@ -112,7 +112,7 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(clusterRefKind())...)
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig, - for standard input")
 	f.StringVar(&certKey, "certificate-key-file", "", "`FILE` with the certificate key that control planes join with")

@@ -88,7 +88,7 @@ A change that another client makes meanwhile to the same fields is a conflict (e
 			return printOne(a, &o, e.kind, m)
 		}),
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(e.kind)...)
 	return cmd
 }
 

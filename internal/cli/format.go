@@ -61,7 +61,12 @@ func (o *output) Set(v string) error {
 	return err
 }
 
-func (o *output) register(cmd *cobra.Command) {
+// register adds the flags of the output. A command that changes something names the shapes of its
+// documents, of which --output must fit one.
+func (o *output) register(cmd *cobra.Command, prints ...expression.Shape) {
+	if len(prints) > 0 {
+		cmd.RunE = o.before(cmd.RunE, prints)
+	}
 	o.format = formatTable
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(),
 		", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")

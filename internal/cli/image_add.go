@@ -64,7 +64,7 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(imageKind())...)
 	f := cmd.Flags()
 	f.StringVar(&in.disk, "disk", "", "`URL or file` of the disk image")
 	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of the kernel")
@@ -113,7 +113,7 @@ URLs with their SHA-256, or were uploaded before with 'image add'.`,
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(imageKind())...)
 	in.register(cmd.Flags(), "images")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace other images of these names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing")

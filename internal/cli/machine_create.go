@@ -46,7 +46,7 @@ output: the cluster stores only its hash. The agent must register within an hour
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(kind[*holdfastv1.CreateAgentMachineResponse]{})...)
 	f := cmd.Flags()
 	f.StringVar(&r.Pool, "pool", "", "pool of the machine")
 	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")

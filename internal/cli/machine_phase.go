@@ -61,7 +61,7 @@ RETIRED is final, so the command asks for confirmation: the id of the machine. W
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(machineKind())...)
 	ok.register(cmd, "show the machine, and do not move it")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd

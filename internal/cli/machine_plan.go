@@ -59,7 +59,7 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 			return a.start(ctx, c, &o, req, waitFlag{set: !detach}, show)
 		})(cmd, args)
 	}
-	o.register(cmd)
+	o.register(cmd, started()...)
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated call safe (default: generated and printed)")
 	if v.asks {

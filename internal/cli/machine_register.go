@@ -56,7 +56,7 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(machineKind())...)
 	spec.register(cmd.Flags())
 	in.register(cmd.Flags(), "machines")
 	cmd.Flags().StringVar(&id, "id", "", "machine id (default: 8 generated hex digits)")

@@ -47,7 +47,7 @@ each machine in it.`,
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(machineKind())...)
 	spec.register(cmd.Flags())
 	in.register(cmd.Flags(), "machines")
 	return cmd

@@ -110,7 +110,7 @@ does a move to retired, which is final. Without a terminal both require --yes.`,
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(nodeKind())...)
 	ask.register(cmd, "show the effects, and do not move the node")
 	cmd.Flags().StringVar(&r.Comment, "comment", "", "reason, kept in the node's history")
 	cmd.Flags().BoolVar(&r.Force, "force", false, "ignore the limit of failed installs")

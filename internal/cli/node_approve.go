@@ -38,7 +38,7 @@ func (a *app) nodeApprove() *cobra.Command {
 			return a.moveNode(ctx, c, &o, move)
 		})(cmd, args)
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(nodeKind())...)
 	ok.register(cmd, "show the effects of the workflow, and approve nothing")
 	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs the node (default: its current workflow)")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the node's history")

@@ -31,7 +31,7 @@ func (a *app) nodeTag() *cobra.Command {
 			return printOne(a, &o, nodeKind(), m)
 		}),
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(nodeKind())...)
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the tags")
 	return cmd
 }

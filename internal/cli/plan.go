@@ -78,7 +78,7 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 		}
 		return printOne(a, &o, planKind(), p, planTables(p)...)
 	})
-	o.register(cmd)
+	o.register(cmd, shapes(planKind())...)
 	cmd.Flags().Int32Var(&most, "max-active", 0,
 		"maximum number of active runs of the plan per image, instead of the ramp; 0: the ramp again")
 	cmd.Flags().StringVar(&pool, "pool", "",

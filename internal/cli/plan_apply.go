@@ -31,7 +31,7 @@ Other plans can be replaced with --replace.`,
 			return a.storePlans(cmd, &o, &in, "apply", &holdfastv1.CreatePlanRequest{Replace: replace, ValidateOnly: dryRun})
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(planKind())...)
 	in.register(cmd.Flags(), "plans")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a plan that no run uses")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false,
@@ -87,7 +87,7 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 			return a.probePlan(cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, append(shapes(planKind()), shapes(kind[*holdfastv1.ProbePlanResponse]{})...)...)
 	in.register(cmd.Flags(), "plans")
 	cmd.Flags().StringVar(&machine, "dry-run", "",
 		"check which steps would pass on this `machine`, without running any")

@@ -91,7 +91,7 @@ func (a *app) poolCreate() *cobra.Command {
 			return printOne(a, &o, poolKind(), made)
 		}),
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(poolKind())...)
 	f := cmd.Flags()
 	f.StringVar(&p.Provider, "provider", "", "provider of its machines (default: generic)")
 	f.StringVar(&p.GpuType, "gpu-type", "", "GPU model of its machines, such as H100")

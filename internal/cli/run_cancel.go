@@ -64,7 +64,7 @@ The command asks for confirmation: the given id of one run, or the number of run
 			return a.cancelAll(ctx, c, &o, found, why, wait)
 		})(cmd, args)
 	}
-	o.register(cmd)
+	o.register(cmd, started()...)
 	wait.register(cmd, waitForRun)
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the run")
 	cmd.Flags().StringVar(&filter, "filter", "", "cancel the active runs that match (AIP-160), e.g. 'plan_id = plan/rma'")

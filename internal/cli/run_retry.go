@@ -68,7 +68,7 @@ in service, the command asks for confirmation; without a terminal it requires --
 			return a.retryRuns(ctx, c, &o, retryRuns{path: cmd.CommandPath(), filter: filter, request: request, ok: ok})
 		})(cmd, args)
 	}
-	o.register(cmd)
+	o.register(cmd, started()...)
 	wait.register(cmd, waitForRun)
 	ok.register(cmd, "show the machine and the effects of the plan, and start nothing")
 	cmd.Flags().StringVar(&filter, "filter", "", "retry the runs that match (AIP-160), e.g. 'plan_id = plan/rma'")

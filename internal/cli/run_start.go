@@ -95,7 +95,7 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, started()...)
 	wait.register(cmd, waitForRun)
 	many.register(cmd)
 	f := cmd.Flags()

@@ -78,7 +78,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(secretKind())...)
 	f := cmd.Flags()
 	f.StringVar(&in.kind, "type", "", "bmc, ssh, join, token or opaque")
 	f.StringVar(&in.username, "username", "", "user name, which is not encrypted")

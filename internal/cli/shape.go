@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -29,6 +32,39 @@ func (o *output) check(of expression.Shape, list string) error {
 		return usagef("--output: %s", err)
 	}
 	return nil
+}
+
+// shapes returns the shapes of the documents that a command may print of a kind: one, or a list.
+func shapes[M proto.Message](k kind[M]) []expression.Shape {
+	of := shapeOf[M]()
+	if k.list == "" {
+		return []expression.Shape{of}
+	}
+	return []expression.Shape{of, listShape(k.list, of)}
+}
+
+// started returns the shapes of what commands print that start or end runs: these, a wave of them,
+// or the machines of a dry run.
+func started() []expression.Shape {
+	return slices.Concat(shapes(runKind()), shapes(waveKind()), shapes(machineKind()))
+}
+
+// before returns a run of a command that checks --output first. A refusal after a change would hide
+// its result, such as a new token.
+func (o *output) before(
+	run func(*cobra.Command, []string) error, shapes []expression.Shape,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		var first error
+		for _, of := range shapes {
+			err := o.check(of, "")
+			if err == nil {
+				return run(cmd, args)
+			}
+			first = cmp.Or(first, err)
+		}
+		return first
+	}
 }
 
 // listShape returns the shape of a document with one key.

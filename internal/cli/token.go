@@ -70,7 +70,7 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(kind[*holdfastv1.CreateTokenResponse]{})...)
 	f := cmd.Flags()
 	f.StringVar(&r.Name, "name", "", "name of the token; its calls appear as token:NAME")
 	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent, enroller or service")

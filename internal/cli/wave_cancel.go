@@ -54,7 +54,7 @@ not ask: 'wave retry' starts the runs of the other machines later.`,
 		}
 		return printOne(a, &o, waveKind(), w)
 	})
-	o.register(cmd)
+	o.register(cmd, shapes(waveKind())...)
 	ok.register(cmd, "show the wave, and do not cancel it")
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the wave and its canceled runs")
 	cmd.Flags().BoolVar(&keep, "keep-runs", false, "do not cancel the active runs")

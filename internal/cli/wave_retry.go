@@ -48,7 +48,7 @@ interrupts a machine that is in service, the command asks for confirmation; with
 		}
 		return a.startedWave(ctx, c, w, detach, wait.limit, func(w *holdfastv1.Wave) error { return a.printWave(&o, w) })
 	})
-	o.register(cmd)
+	o.register(cmd, started()...)
 	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
 	wait.register(cmd, waitForWave)
 	f := cmd.Flags()

@@ -81,7 +81,7 @@ events from now on; a changed or enabled one continues at its last event.`,
 			return printOne(a, &o, webhookKind(), w)
 		}),
 	}
-	o.register(cmd)
+	o.register(cmd, shapes(webhookKind())...)
 	f := cmd.Flags()
 	f.StringVar(&in.Url, "url", "", "http or https `URL` that receives the messages")
 	f.StringVar(&in.Filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
