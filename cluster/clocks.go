@@ -59,9 +59,15 @@ func (c *clocks) pass(ctx context.Context) {
 	}
 	now := c.n.committer.uptime()
 	most, ok := fsm.AgreedTime(cmd, now)
-	c.report(ctx, judge(cmd, most, ok, time.Now(), c.n.cfg.NodeID))
+	warning, off := judge(cmd, most, ok, time.Now(), c.n.cfg.NodeID), -time.Until(most)
+	if ok && cmd.GetVoters() == 1 && warning == "" {
+		if ahead := most.Sub(c.recorded(now)); ahead > fsm.MaxClockMove {
+			warning, off = alone(ahead), ahead
+		}
+	}
+	c.report(ctx, warning)
 	if ok {
-		c.offset.Store(int64(time.Until(most) * -1))
+		c.offset.Store(int64(off))
 	}
 	if l, leads := c.n.terms.current(); leads && (!ok || c.due(l.term, most, now)) {
 		err := c.n.committer.commit(ctx, &internalv1.Command{
@@ -80,13 +86,26 @@ func (c *clocks) pass(ctx context.Context) {
 
 // due reports whether the leader of a term should commit a comparison now.
 func (c *clocks) due(term uint64, most time.Time, uptime int64) bool {
-	v := c.n.fsm.View()
-	k := v.Meta().GetClock()
-	record := v.Now()
-	if k.GetEpoch() == term {
-		record = record.Add(time.Duration(uptime-k.GetUptimeMs()) * time.Millisecond)
-	}
+	record := c.recorded(uptime)
 	return c.term != term || most.Sub(record).Abs() > recordOff || time.Since(c.at) >= compareEvery
+}
+
+// recorded returns the recorded clock, with the time that has passed since the last command of this
+// leader.
+func (c *clocks) recorded(uptime int64) time.Time {
+	v := c.n.fsm.View()
+	at := v.Now()
+	if l, leads := c.n.terms.current(); leads && v.Meta().GetClock().GetEpoch() == l.term {
+		at = at.Add(time.Duration(uptime-v.Meta().GetClock().GetUptimeMs()) * time.Millisecond)
+	}
+	return at
+}
+
+// alone returns the warning about the clock of the only voter, which no other clock confirms.
+func alone(ahead time.Duration) string {
+	return fmt.Sprintf("%sit is %s the recorded time, and no other peer confirms it: if it is wrong, correct the time of "+
+		"this host; if this peer did not run for as long, it is right; if it stays so, it is "+
+		"followed after some minutes, and tokens and retention count by it", clockWords, apart(ahead, "ahead of", "behind"))
 }
 
 // read returns the clocks of the voters that answer.

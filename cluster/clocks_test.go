@@ -40,3 +40,11 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// TestAlone checks the warning about the clock of the only voter.
+func TestAlone(t *testing.T) {
+	got := alone(365 * 24 * time.Hour)
+	if !strings.HasPrefix(got, clockWords) || !strings.Contains(got, "8760h0m0s ahead of the recorded time") {
+		t.Errorf("got %q", got)
+	}
+}
