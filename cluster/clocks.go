@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	clocksFirst = clocksEvery / 20
 	clocksEvery = 5 * time.Second
 	// recordOff is the difference between the recorded time and the majority's clocks from which
 	// the leader commits a comparison.
@@ -37,14 +38,49 @@ type clocks struct {
 	at      time.Time              // when it was committed
 }
 
+// Clock is the cluster's time on one peer: the clock on which a majority of the voters agrees,
+// continued by this process's monotonic clock. A wrong clock of the host does not move it.
+type Clock struct {
+	recorded func() time.Time
+	agreed   atomic.Pointer[agreement]
+}
+
+type agreement struct{ at, seen time.Time }
+
+// NewClock returns a clock. recorded returns the recorded clock of the peer's own state.
+func NewClock(recorded func() time.Time) *Clock { return &Clock{recorded: recorded} }
+
+// Now returns the cluster's time. Until this process has compared the clocks, it is the host's
+// clock, and the recorded one if the two are far apart.
+func (c *Clock) Now() time.Time {
+	if a := c.agreed.Load(); a != nil {
+		return a.at.Add(time.Since(a.seen))
+	}
+	own := time.Now()
+	if at := c.recorded(); at.Unix() > 0 && own.Sub(at).Abs() > fsm.MaxClockMove {
+		return at
+	}
+	return own
+}
+
+func (c *Clock) set(at time.Time) {
+	if c != nil {
+		c.agreed.Store(&agreement{at: at, seen: time.Now()})
+	}
+}
+
 // run compares the clocks until ctx ends.
 func (c *clocks) run(ctx context.Context) error {
-	tick := time.NewTicker(c.n.cfg.scale(clocksEvery))
-	defer tick.Stop()
+	// A process that has just started is asked at once whether a token has expired.
+	pause := c.n.cfg.scale(clocksFirst)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-timer.C:
 			c.pass(ctx)
+			pause = min(2*pause, c.n.cfg.scale(clocksEvery))
+			timer.Reset(pause)
 		case <-ctx.Done():
 			return nil
 		}
@@ -60,14 +96,17 @@ func (c *clocks) pass(ctx context.Context) {
 	now := c.n.committer.uptime()
 	most, ok := fsm.AgreedTime(cmd, now)
 	warning, off := judge(cmd, most, ok, time.Now(), c.n.cfg.NodeID), -time.Until(most)
+	agreed := most
 	if ok && cmd.GetVoters() == 1 && warning == "" {
 		if ahead := most.Sub(c.recorded(now)); ahead > fsm.MaxClockMove {
 			warning, off = alone(ahead), ahead
+			agreed = c.recorded(now)
 		}
 	}
 	c.report(ctx, warning)
 	if ok {
 		c.offset.Store(int64(off))
+		c.n.cfg.Clock.set(agreed)
 	}
 	if l, leads := c.n.terms.current(); leads && (!ok || c.due(l.term, most, now)) {
 		err := c.n.committer.commit(ctx, &internalv1.Command{

@@ -3,6 +3,7 @@ package cluster
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -46,5 +47,38 @@ func TestAlone(t *testing.T) {
 	got := alone(365 * 24 * time.Hour)
 	if !strings.HasPrefix(got, clockWords) || !strings.Contains(got, "8760h0m0s ahead of the recorded time") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestClockOfPeer checks that a wrong clock of the host moves the cluster's time neither before nor
+// after the clocks were compared, and that this time passes.
+func TestClockOfPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			name             string
+			recorded, agreed time.Duration // compared with the host's clock
+			compared         bool
+			want             time.Duration
+		}{
+			{"just started", -time.Minute, 0, false, 0},
+			{"just started, host far ahead", -365 * 24 * time.Hour, 0, false, -365 * 24 * time.Hour},
+			{"just started, host far behind", time.Hour, 0, false, time.Hour},
+			{"compared, host far ahead", -365 * 24 * time.Hour, -366 * 24 * time.Hour, true, -366 * 24 * time.Hour},
+			{"compared, host behind", 0, time.Minute, true, time.Minute},
+		} {
+			begin := time.Now()
+			c := NewClock(func() time.Time { return begin.Add(tt.recorded) })
+			if tt.compared {
+				c.set(begin.Add(tt.agreed))
+				time.Sleep(time.Hour) // sleep: in a synctest bubble
+				tt.want += time.Hour
+			}
+			if got := c.Now().Sub(begin); got != tt.want {
+				t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+			}
+		}
+	})
+	if got := NewClock(func() time.Time { return time.Unix(0, 0) }).Now(); time.Since(got).Abs() > time.Minute {
+		t.Errorf("nothing is recorded: got %v, want the host's clock", got)
 	}
 }

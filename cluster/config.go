@@ -60,6 +60,8 @@ type Config struct {
 	// RaftMultiplier scales the heartbeat and election timeouts (500 ms) and the leader lease (250
 	// ms). Default 1.
 	RaftMultiplier float64
+	// Clock is set to the clock on which a majority of the voters agrees. It may be nil.
+	Clock *Clock
 	// Genesis holds commands that the very first leader commits together with the cluster
 	// id, before anything is served.
 	Genesis []*internalv1.Command

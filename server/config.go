@@ -22,6 +22,8 @@ import (
 type Config struct {
 	// Version is the response of GET /version; default "dev".
 	Version string
+	// Now returns the time at which tokens begin, and by which states are judged; default time.Now.
+	Now func() time.Time
 	// Logger defaults to a logger that discards everything.
 	Logger *slog.Logger
 	// Registerer registers the server's metrics, and Gatherer is the source of GET

@@ -63,7 +63,8 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 		cfg: cfg, node: node, state: state, providers: set,
 		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
 	}
-	s.peer = &edge.Peer{Node: node, State: state, Log: cfg.Logger, Draining: s.draining, DenyURL: cfg.DenyURL}
+	s.peer = &edge.Peer{Node: node, State: state, Log: cfg.Logger, Draining: s.draining, DenyURL: cfg.DenyURL,
+		Now: cfg.Now}
 	s.services, s.heartbeats = registry.NewServices(s.peer), registry.NewHeartbeats(s.peer, cfg.Leases)
 	s.starts = startrun.New(s.peer, startrun.Config{
 		StepTimeout: cfg.DefaultStepTimeout, InstallTimeout: cfg.DefaultInstallTimeout, MaxRetries: cfg.DefaultMaxRetries,

@@ -122,7 +122,11 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 		err = errors.New("a claim is missing")
 	}
 	if err == nil {
-		err = c.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{AccessAudience}, Time: now}, 0)
+		// The issuing peer's clock may be ahead of the recorded one, so only the end is exact.
+		err = c.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{AccessAudience}, Time: now}, time.Minute)
+	}
+	if err == nil && now.After(c.Expiry.Time()) {
+		err = jwt.ErrExpired
 	}
 	switch {
 	case errors.Is(err, jwt.ErrExpired):

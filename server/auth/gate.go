@@ -46,6 +46,8 @@ type Config struct {
 	// services a fifth, the agents of a pool together ten times as many. Bursts may have
 	// twice as many calls.
 	RatePerSecond float64
+	// Now returns the time by which credentials expire; default time.Now.
+	Now func() time.Time
 	// Logger defaults to a logger that discards everything.
 	Logger *slog.Logger
 	// Registerer registers the metrics; nil registers none.
@@ -99,12 +101,15 @@ type methodRule struct {
 func New(cfg Config, deps Deps) (*Gate, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.RatePerSecond = cmp.Or(cfg.RatePerSecond, defaultRate)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	g := &Gate{
 		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]*methodRule{}, lookups: newLookups(),
 		limits:  newLimits(cfg.RatePerSecond),
 		builtIn: newBuiltIn(),
 		metrics: newMetrics(cfg.Registerer),
-		now:     time.Now,
+		now:     cfg.Now,
 		body:    bodyTimeout,
 	}
 	g.denials = newDenials(deps.Report, cfg.Logger, g.metrics)
@@ -114,7 +119,7 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 		}
 	}
 	var err error
-	g.oidc, err = newIssuers(cfg.Issuers, cfg.Logger)
+	g.oidc, err = newIssuers(cfg.Issuers, cfg.Now, cfg.Logger)
 	return g, err
 }
 

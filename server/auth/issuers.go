@@ -93,7 +93,7 @@ type issuers struct {
 	all []*issuer
 }
 
-func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
+func newIssuers(cfgs []Issuer, now func() time.Time, log *slog.Logger) (*issuers, error) {
 	s := &issuers{by: map[string]*issuer{}}
 	for _, cfg := range cfgs {
 		if err := cfg.check(); err != nil {
@@ -105,7 +105,7 @@ func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
 					cfg.URL, other.cfg.URL)
 			}
 		}
-		s.by[cfg.URL] = newIssuer(cfg, log)
+		s.by[cfg.URL] = newIssuer(cfg, now, log)
 		s.all = append(s.all, s.by[cfg.URL])
 	}
 	return s, nil
@@ -117,6 +117,7 @@ type issuer struct {
 	cfg    Issuer
 	realm  string // see Issuer.realm
 	client *http.Client
+	now    func() time.Time
 	log    *slog.Logger
 	logged atomic.Pointer[string] // the failure that was logged last; nil once it is over
 
@@ -130,8 +131,9 @@ type issuer struct {
 	running  chan struct{} // closed when the current fetch has ended; nil if there is none
 }
 
-func newIssuer(cfg Issuer, log *slog.Logger) *issuer {
-	i := &issuer{cfg: cfg, realm: cfg.realm(), log: log, exchanges: rate.NewLimiter(exchangesPerSecond, exchangesBurst)}
+func newIssuer(cfg Issuer, now func() time.Time, log *slog.Logger) *issuer {
+	i := &issuer{cfg: cfg, realm: cfg.realm(), now: now, log: log,
+		exchanges: rate.NewLimiter(exchangesPerSecond, exchangesBurst)}
 	i.client = &http.Client{
 		Timeout: issuerTimeout,
 		// Do not follow redirects: they could lead to any address.
@@ -225,7 +227,7 @@ func (i *issuer) fetch(done chan struct{}) {
 	switch {
 	case err == nil:
 		i.provider = p
-		i.verifier = p.Verifier(&oidc.Config{ClientID: i.cfg.Audience, SupportedSigningAlgs: asymmetric()})
+		i.verifier = p.Verifier(&oidc.Config{ClientID: i.cfg.Audience, SupportedSigningAlgs: asymmetric(), Now: i.now})
 	case i.logged.Load() == nil && !errors.Is(err, errAskedJustNow): // the transport logs its own failures
 		i.note(err)
 	}

@@ -142,7 +142,7 @@ func (g *Gate) guard(pattern string, rule Rule, writeError ErrorWriter, cookie c
 		if r.Body != nil && r.Body != http.NoBody && !rule.Upload {
 			// A slow body must not hold a connection forever. The writers of tests have
 			// no deadlines.
-			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.body))
 			if r.ContentLength < 0 || r.ContentLength > MaxBody { // otherwise the declared length bounds it
 				r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 			}

@@ -46,6 +46,8 @@ type Config struct {
 	URL string
 	// TTL is the lifetime of access tokens; default DefaultTTL.
 	TTL time.Duration
+	// Now returns the time by which tokens end; default time.Now.
+	Now func() time.Time
 	// Logger discards logs if nil.
 	Logger *slog.Logger
 }
@@ -71,7 +73,10 @@ func New(cfg Config, state secrets.State, keys *secrets.Keyring, clients Clients
 		cfg.TTL = DefaultTTL
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	i := &Issuer{cfg: cfg, state: state, keys: keys, clients: clients, log: cfg.Logger, now: time.Now}
+	i := &Issuer{cfg: cfg, state: state, keys: keys, clients: clients, log: cfg.Logger, now: cfg.Now}
+	if i.now == nil {
+		i.now = time.Now
+	}
 	if cfg.URL == "" {
 		return i, nil
 	}

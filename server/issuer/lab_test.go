@@ -107,7 +107,9 @@ func (l *lab) client(id string, role holdfastv1.Role_Value) (string, string) {
 }
 
 // rotator returns the leader task; turn runs it at a given time.
-func (l *lab) rotator(period time.Duration) *Rotator { return NewRotator(period, l, l, l.keys, nil) }
+func (l *lab) rotator(period time.Duration) *Rotator {
+	return NewRotator(period, l, l, l.keys, time.Now, nil)
+}
 
 func (l *lab) turn(r *Rotator, now time.Time) {
 	l.t.Helper()

@@ -32,6 +32,7 @@ type Rotator struct {
 	node     Proposer
 	state    secrets.State
 	keys     *secrets.Keyring
+	now      func() time.Time
 	log      *slog.Logger
 }
 
@@ -39,7 +40,8 @@ type Rotator struct {
 // is published ahead of time, and the previous one stays valid for verification for a
 // while. log may be nil.
 func NewRotator(
-	period time.Duration, node Proposer, state secrets.State, keys *secrets.Keyring, log *slog.Logger,
+	period time.Duration, node Proposer, state secrets.State, keys *secrets.Keyring, now func() time.Time,
+	log *slog.Logger,
 ) *Rotator {
 	if period <= 0 {
 		period = DefaultRotation
@@ -47,7 +49,7 @@ func NewRotator(
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	s := schedule{period: period, ahead: min(24*time.Hour, period/4), overlap: min(24*time.Hour, period/4)}
 	s.overlap = max(s.overlap, DefaultTTL+skew) // outlive the tokens that the key has signed
-	return &Rotator{schedule: s, node: node, state: state, keys: keys, log: log}
+	return &Rotator{schedule: s, node: node, state: state, keys: keys, now: now, log: log}
 }
 
 // Run implements cluster.LeaderTask. It returns only when the leadership ends. Without a
@@ -57,7 +59,7 @@ func (r *Rotator) Run(ctx context.Context, t cluster.Term) error {
 	for {
 		wait := min(rotateEvery, r.schedule.ahead/2)
 		changed := r.keys.Changed()
-		if err := r.turn(ctx, t, time.Now(), &lost); err != nil && ctx.Err() == nil {
+		if err := r.turn(ctx, t, r.now(), &lost); err != nil && ctx.Err() == nil {
 			wait = rotateAgain
 			if stale(err) {
 				r.log.Debug("signing keys already changed by another leader", "error", err)

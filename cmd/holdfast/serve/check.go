@@ -109,7 +109,7 @@ func (c *Config) checkValues() error {
 			errs = append(errs, fmt.Errorf("read oidc_issuers[%d]: issuer %q: %w", i, issuer.URL, err))
 		}
 	}
-	_, err = auth.New(c.gate(log, prometheus.NewRegistry(), "", nil), auth.Deps{})
+	_, err = auth.New(c.gate(log, prometheus.NewRegistry(), "", nil, nil), auth.Deps{})
 	return errors.Join(append(errs, err)...)
 }
 

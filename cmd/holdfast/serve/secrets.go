@@ -54,14 +54,16 @@ type vault struct {
 
 // open creates the vault. The keys were read before anything else was done.
 func (c *secretsConfig) open(
-	keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger,
+	keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, now func() time.Time,
+	log *slog.Logger,
 ) (*vault, error) {
 	v := &vault{keys: keys, guard: secrets.NewGuard(state, keys, log)}
 	var err error
-	if v.issuer, err = issuer.New(issuer.Config{URL: c.OIDCIssuerURL, Logger: log}, state, keys, gate); err != nil {
+	v.issuer, err = issuer.New(issuer.Config{URL: c.OIDCIssuerURL, Now: now, Logger: log}, state, keys, gate)
+	if err != nil {
 		return nil, err
 	}
-	v.tasks = []cluster.LeaderTask{v.guard, issuer.NewRotator(c.OIDCKeyRotation, node, state, keys, log)}
+	v.tasks = []cluster.LeaderTask{v.guard, issuer.NewRotator(c.OIDCKeyRotation, node, state, keys, now, log)}
 	return v, nil
 }
 

@@ -131,6 +131,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	defer traces.Close(peerLog) //nolint:contextcheck // the remaining spans are sent although ctx has ended
 	state := fsm.New()
+	clock := cluster.NewClock(func() time.Time { return state.View().Now() })
 	p := &peer{cfg: cfg, log: peerLog}
 	leaseLoad := func() (int, float64) { return 0, 0 } // there is no engine yet
 	p.node, err = cluster.New(cluster.Config{
@@ -142,6 +143,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
 		AdvertiseGRPC: cmp.Or(cfg.AdvertiseGRPC, grpcLn.Addr().String()),
 		AdvertiseHTTP: cmp.Or(cfg.AdvertiseHTTP, httpLn.Addr().String()),
+		Clock:         clock,
 		TLS:           store, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, AdmitManually: cfg.AdmitPeers == "manual",
 		RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
@@ -187,11 +189,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if retries == 0 {
 		retries = -1 // none: the server takes zero for its default
 	}
-	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store), p.node.Member), p.node, state)
+	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store), p.node.Member, clock.Now), p.node, state)
 	if err != nil {
 		return err
 	}
-	vault, err := cfg.secretsConfig.open(keys, p.node, state, gate, peerLog)
+	vault, err := cfg.secretsConfig.open(keys, p.node, state, gate, clock.Now, peerLog)
 	if err != nil {
 		return err
 	}
@@ -203,7 +205,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer done()
-	srv := server.New(server.Config{Archive: old, Files: files, ChooseDisk: chooseDisk, Version: version,
+	srv := server.New(server.Config{Archive: old, Files: files, Now: clock.Now, ChooseDisk: chooseDisk, Version: version,
 		Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node,
 		PeerID: cfg.NodeID, Admin: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
@@ -235,7 +237,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
 	//nolint:contextcheck // a request has its own context
 	site := srv.HTTPServer(traces.Handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(cfg.Insecure), past,
-		secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
+		secrets.NewSessions(keys, clock.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
 	webLn := httpLn
@@ -292,13 +294,14 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 // gate returns the authentication of callers.
 func (c *Config) gate(
 	log *slog.Logger, reg prometheus.Registerer, cluster string, member func(context.Context, *peertls.Caller) error,
+	now func() time.Time,
 ) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
 		perSecond = -1 // no limit: the gate takes zero for its default
 	}
 	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Member: member, Issuers: c.OIDCIssuers,
-		RatePerSecond: perSecond, Logger: log, Registerer: reg}
+		RatePerSecond: perSecond, Now: now, Logger: log, Registerer: reg}
 }
 
 // genesis returns the initial state of a new cluster.

@@ -84,7 +84,7 @@ func (s *Tokens) CreateToken(
 		secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
 		tok.TokenId = "tok-" + edge.RandomHex(6)
 		if ttl := tokenTTL(r); ttl > 0 {
-			tok.ExpiresAt = timestamppb.New(time.Now().Add(ttl).Truncate(time.Second))
+			tok.ExpiresAt = timestamppb.New(s.Time().Add(ttl).Truncate(time.Second))
 		}
 		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{
@@ -94,7 +94,7 @@ func (s *Tokens) CreateToken(
 		if err != nil {
 			return nil, err
 		}
-		return &holdfastv1.CreateTokenResponse{Token: withState(made, time.Now()), Secret: secret}, nil
+		return &holdfastv1.CreateTokenResponse{Token: withState(made, s.Time()), Secret: secret}, nil
 	})
 }
 
@@ -110,7 +110,7 @@ func (s *Tokens) ListTokens(
 	if err != nil {
 		return nil, err
 	}
-	rows := page.Keyed(withStates(v.Tokens(p.After), time.Now()), (*holdfastv1.Token).GetTokenId)
+	rows := page.Keyed(withStates(v.Tokens(p.After), s.Time()), (*holdfastv1.Token).GetTokenId)
 	resp := &holdfastv1.ListTokensResponse{}
 	resp.Tokens, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(t *holdfastv1.Token) bool {
 		return f.Match(t)
@@ -132,7 +132,7 @@ func (s *Tokens) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenReque
 	if err != nil {
 		return nil, err
 	}
-	return withState(tok, time.Now()), nil
+	return withState(tok, s.Time()), nil
 }
 
 // withState returns a copy of a token with its state, which is computed on read.

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -35,4 +36,14 @@ type Peer struct {
 	Draining <-chan struct{} // closed when the peer shuts down
 	// DenyURL returns an error for a URL that no peer may fetch. Nil allows all.
 	DenyURL func(url string) error
+	// Now is the clock of Time; nil: time.Now.
+	Now func() time.Time
+}
+
+// Time returns the cluster's time, which a wrong clock of this host does not move.
+func (p *Peer) Time() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
 }

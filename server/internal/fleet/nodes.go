@@ -157,7 +157,7 @@ func (s *Nodes) ListStalledNodes(
 	}
 	who := auth.From(ctx)
 	resp := &holdfastv1.ListStalledNodesResponse{}
-	rows := v.Stalled(time.Now().Add(-after), p.After)
+	rows := v.Stalled(s.Time().Add(-after), p.After)
 	resp.Machines, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
 		return scope.Visible(who, m)
 	})

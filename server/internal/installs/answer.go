@@ -82,7 +82,7 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 	run, active := v.Run(m.GetStatus().GetActiveRunId())
 	i, _ := v.Install(m.GetMachineId())
 	now := v.Now() // the clock of the installer's reports; it does not advance without commits
-	if wall := time.Now(); wall.After(now) {
+	if wall := s.Time(); wall.After(now) {
 		now = wall
 	}
 	switch {

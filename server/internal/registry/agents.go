@@ -56,7 +56,7 @@ func (s *Agents) CreateAgentMachine(
 		secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
 		tok := &holdfastv1.Token{TokenId: "tok-" + hex.EncodeToString(hash[:6]), Name: "agent-" + id}
 		if ttl := r.GetTtlSeconds(); ttl > 0 {
-			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
+			tok.ExpiresAt = timestamppb.New(s.Time().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
 		}
 		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_CreateAgentMachine{CreateAgentMachine: &internalv1.CreateAgentMachine{
