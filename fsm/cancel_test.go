@@ -322,6 +322,42 @@ func TestIssueOfCanceledRun(t *testing.T) {
 	}
 }
 
+// A failed install stays an issue with its cause if the next run is canceled before it begins. A
+// run that begins counts its attempts from zero.
+func TestCanceledBeforeItBeginsKeepsTheFailedInstall(t *testing.T) {
+	p := machineIn(t, ready)
+	start(t, p, "m", "first", "REPAVE", "")
+	begin(t, p, "run-first")
+	end(t, p, "run-first", succeeded) // netboot
+	begin(t, p, "run-first")
+	end(t, p, "run-first", succeeded) // reboot
+	for n := 1; !fsm.Ended(getRun(t, p, "run-first")); n++ {
+		begin(t, p, "run-first")
+		end(t, p, "run-first", failed)
+	}
+	want := getMachine(t, p, "m")
+	if n := want.GetNode(); n.GetLastInstallError() == "" || n.GetInstallAttempts() != 3 ||
+		want.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED {
+		t.Fatalf("got %v, want a failed install", want)
+	}
+	for _, request := range []string{"second", "third"} {
+		start(t, p, "m", request, "REPAVE", "")
+		do(t, p, &internalv1.CancelRun{RunId: "run-" + request})
+		got := getMachine(t, p, "m")
+		if got.GetNode().GetLastInstallError() != want.GetNode().GetLastInstallError() ||
+			got.GetNode().GetInstallAttempts() != 3 ||
+			got.GetStatus().GetIssues()[0].GetReason() != want.GetStatus().GetIssues()[0].GetReason() {
+			t.Errorf("after the %s run: got %v, %v; want the failed install as before", request, got.GetNode(),
+				got.GetStatus().GetIssues())
+		}
+	}
+	start(t, p, "m", "fourth", "REPAVE", "")
+	begin(t, p, "run-fourth")
+	if n := getMachine(t, p, "m").GetNode(); n.GetLastInstallError() != "" || n.GetInstallAttempts() != 0 {
+		t.Errorf("after the begin of the next run: got %v, want no failed install", n)
+	}
+}
+
 // Nothing of a machine changes with a run that is canceled before it begins, from any phase.
 func TestCancelBeforeItBegins(t *testing.T) {
 	for _, phase := range []holdfastv1.MachineStatus_Phase{holdfastv1.MachineStatus_FACTORY_READY, ready, inService,
@@ -339,7 +375,11 @@ func TestCancelBeforeItBegins(t *testing.T) {
 			got := getMachine(t, p, "m")
 			want.Status.PhaseChangedAt, want.UpdatedAt, want.Revision = got.GetStatus().GetPhaseChangedAt(), got.GetUpdatedAt(),
 				got.GetRevision()
-			want.Node = got.GetNode()
+			if want.GetNode() != nil || got.GetNode().GetLastInstallError() != "" {
+				want.Node.StateChangedAt = got.GetNode().GetStateChangedAt()
+			} else {
+				want.Node = got.GetNode()
+			}
 			same(t, phase.String()+" "+kind, want, got)
 		}
 	}

@@ -61,17 +61,22 @@ func TestDrainNeedsANode(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		target  string
+		param   string
 		seen    *holdfastv1.Condition
 		refused bool
 	}{
-		{"nothing is known", "", nil, true},
-		{"only the cluster is named", "prod", nil, false},
-		{"in the cluster", "", &holdfastv1.Condition{Status: true, Reason: "KubeletReady"}, false},
-		{"not Ready", "", &holdfastv1.Condition{Reason: "KubeletNotReady"}, false},
-		{"the cluster has no node", "prod", &holdfastv1.Condition{Reason: "NodeNotFound"}, true},
-		{"the cluster does not answer", "prod", &holdfastv1.Condition{Unknown: true, Reason: "ProviderTimeout"}, false},
+		{"nothing is known", "", "", nil, true},
+		{"only the cluster is named", "prod", "", nil, false},
+		{"only the run names a cluster", "", "prod", nil, false},
+		{"in the cluster", "", "", &holdfastv1.Condition{Status: true, Reason: "KubeletReady"}, false},
+		{"not Ready", "", "", &holdfastv1.Condition{Reason: "KubeletNotReady"}, false},
+		{"the cluster has no node", "prod", "", &holdfastv1.Condition{Reason: "NodeNotFound"}, true},
+		{"that cluster, named again", "prod", "prod", &holdfastv1.Condition{Reason: "NodeNotFound"}, true},
+		{"another cluster is named", "prod", "dev", &holdfastv1.Condition{Reason: "NodeNotFound"}, false},
+		{"another cluster, but the disk is new", "prod", "dev", &holdfastv1.Condition{Reason: "Repaved"}, true},
+		{"the cluster does not answer", "prod", "", &holdfastv1.Condition{Unknown: true, Reason: "ProviderTimeout"}, false},
 	} {
-		for _, plan := range []string{"plan/drain", "plan/uncordon"} {
+		for _, plan := range []string{"plan/drain", "plan/uncordon", "plan/upgrade"} {
 			p := fsmtest.NewPeer()
 			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
 				Spec: &holdfastv1.MachineSpec{TargetClusterRef: tt.target}}})
@@ -80,6 +85,9 @@ func TestDrainNeedsANode(t *testing.T) {
 				observe(t, p, "m", tt.seen)
 			}
 			op := &internalv1.StartRun{RunId: "run-r", MachineId: "m", RequestId: "r", PlanId: plan}
+			if tt.param != "" {
+				op.Params = map[string]string{"cluster_ref": tt.param}
+			}
 			if tt.refused {
 				refused(t, p, op, fsm.FailedPrecondition, "NOT_IN_CLUSTER")
 				continue

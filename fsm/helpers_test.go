@@ -105,6 +105,9 @@ func startOp(machine, request, kind, plan string) *internalv1.StartRun {
 	if strings.HasPrefix(strings.ToLower(kind), "net") { // the one type whose plan requires a parameter
 		c.Params = map[string]string{"net_config": "auto eth0"}
 	}
+	if strings.EqualFold(kind, "UPGRADE") && plan == "" { // its machine needs a node
+		c.Params = map[string]string{"cluster_ref": "c"}
+	}
 	return c
 }
 

@@ -35,13 +35,15 @@ func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c Cha
 		n.ApprovedAt = nil
 	}
 	// An operator has handled the failures, so they are counted from zero again.
-	if from == holdfastv1.Node_INSTALL_FAILED {
+	if from == holdfastv1.Node_INSTALL_FAILED && !c.Pending {
 		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 0
 	}
 	switch to {
 	case holdfastv1.Node_INSTALLING:
-		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 0
-		n.InstallStatus, n.InstallStatusAt, n.InstallRunId = "", nil, ""
+		if !c.Pending {
+			n.InstallAttempts, n.LastInstallError = 0, ""
+		}
+		n.InstallProgress, n.InstallStatus, n.InstallStatusAt, n.InstallRunId = 0, "", nil, ""
 	case holdfastv1.Node_INSTALLED:
 		n.InstallAttempts, n.LastInstallError = 0, ""
 	}
@@ -62,7 +64,7 @@ func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c Cha
 
 // routed returns the change for an intermediate state.
 func routed(c Change, over holdfastv1.Node_State) Change {
-	hop := Change{By: c.By, Run: c.Run, Comment: c.Comment}
+	hop := Change{By: c.By, Run: c.Run, Comment: c.Comment, Pending: c.Pending}
 	switch over {
 	case holdfastv1.Node_REPROVISION, holdfastv1.Node_PENDING:
 		hop.By, hop.Comment = ByOperator, "approved by the start of run "+c.Run

@@ -140,6 +140,19 @@ func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 	return strings.Join(names, ", ")
 }
 
+// ForgetFailedInstalls clears the failed installs of a machine whose run begins an install. A run
+// that is canceled before it begins leaves them.
+func ForgetFailedInstalls(t *core.Tx, run *holdfastv1.Run) {
+	m, ok := Edit(t, run.GetMachineId())
+	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() ||
+		m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING ||
+		m.GetNode().GetInstallAttempts() == 0 && m.GetNode().GetLastInstallError() == "" {
+		return
+	}
+	m.Node.InstallAttempts, m.Node.LastInstallError = 0, ""
+	PutMachine(t, m)
+}
+
 // NoteFailedInstall records a failed install in the node's record, as reports of an installer
 // do. The caller stores the machine.
 func NoteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {

@@ -14,6 +14,7 @@ type Change struct {
 	Comment  string
 	Node     holdfastv1.Node_State // the new node state, if the phase does not imply it
 	Metadata map[string]string     // of the node facet's history entry
+	Pending  bool                  // the run has not begun, so the failed installs still count
 }
 
 // MovePhase moves the phase of a machine, and the node facet with it, so that the two cannot

@@ -1,20 +1,28 @@
 package lifecycle
 
-import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+import (
+	"cmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
 
 // InNoCluster reports whether a machine is known to have no node, or nothing names a cluster that
-// may have one. A node that is not Ready is a node.
-func InNoCluster(m *holdfastv1.Machine) bool {
+// may have one. A node that is not Ready is a node. A run may name the cluster, or "": nothing is
+// known of a node in another one than that of the machine.
+func InNoCluster(m *holdfastv1.Machine, named string) bool {
 	c := Condition(m, InCluster)
+	own := cmp.Or(m.GetStatus().GetClusterRef(), m.GetSpec().GetTargetClusterRef())
 	switch {
 	case c.GetStatus():
 		return false
 	case c == nil || c.GetUnknown():
-		return m.GetStatus().GetClusterRef() == "" && m.GetSpec().GetTargetClusterRef() == ""
+		return cmp.Or(named, own) == ""
 	}
 	switch c.GetReason() {
-	case "NodeNotFound", "NodeOfAnotherMachine", "Repaved", "RMA":
+	case "Repaved", "RMA":
 		return true
+	case "NodeNotFound", "NodeOfAnotherMachine":
+		return named == "" || named == own
 	}
 	return false
 }

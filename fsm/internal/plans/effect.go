@@ -60,10 +60,18 @@ func filled(text string, value func(name string) string) string {
 }
 
 // OnlySetsAside reports whether a built-in plan only cordons, drains or uncordons a node: its runs
-// need a node, and change nothing on the host.
+// change nothing on the host.
 func OnlySetsAside(plan *holdfastv1.Plan) bool {
 	return plan.GetBuiltIn() && len(plan.GetSteps()) > 0 &&
 		!slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool { return !SetsAside(s) })
+}
+
+// NeedsNode reports whether a built-in plan cordons or uncordons a node: a run of it on a machine
+// without one cannot succeed. A drain-check is different: it finds nothing to drain.
+func NeedsNode(plan *holdfastv1.Plan) bool {
+	return plan.GetBuiltIn() && slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
+		return SetsAside(s) && s.GetName() != "drain-check"
+	})
 }
 
 // setAsideEffect returns the effect of a plan that only cordons, drains or uncordons a node.

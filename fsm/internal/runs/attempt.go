@@ -98,6 +98,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	if run.GetPhase() == holdfastv1.Run_PENDING {
 		restartRamp(t, run)
 		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, t.Now
+		fleet.ForgetFailedInstalls(t, run)
 	}
 	if step.GetState() == holdfastv1.StepStatus_WAITING {
 		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, t.Now

@@ -105,7 +105,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		m.Status.ActiveRunId = run.GetRunId()
 		fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
 			fleet.Change{By: "run", Run: run.GetRunId(), Comment: "run started: " + run.GetEffect(),
-				Node: plans.NodeState(plan)})
+				Node: plans.NodeState(plan), Pending: true})
 		fleet.PutMachine(t, m)
 	}
 	if !plan.GetReferenced() {
@@ -140,11 +140,11 @@ func startable(
 			"step %q of plan %q cannot run on machine %q: %s",
 			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).With("step", c.GetMissingForStep())
 	}
-	if plans.OnlySetsAside(plan) && lifecycle.InNoCluster(m) {
+	if plans.NeedsNode(plan) && lifecycle.InNoCluster(m, c.GetParams()["cluster_ref"]) {
 		return refusal.New(refusal.FailedPrecondition, "NOT_IN_CLUSTER",
-			"machine %q has no node to set aside: its condition %s is %s: join it with a plan with a step join, or name its "+
-				"cluster with: holdfast machine update %s --cluster NAME", m.GetMachineId(), lifecycle.InCluster,
-			lifecycle.ClusterText(m), m.GetMachineId())
+			"machine %q has no node, and plan %q needs one: its condition %s is %s: join it with a plan with a step join, or "+
+				"name its cluster with: holdfast machine update %s --cluster NAME", m.GetMachineId(), plan.GetPlanId(),
+			lifecycle.InCluster, lifecycle.ClusterText(m), m.GetMachineId())
 	}
 	if beside {
 		return consoleFree(t, m.GetMachineId())
