@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func TestRecover(t *testing.T) {
 		return nil
 	})
 	log := slog.New(slog.DiscardHandler)
-	if _, err := cluster.Recover(c.DataDir(last), true, log); err == nil ||
+	if _, err := cluster.Recover(c.DataDir(last), 0, true, log); err == nil ||
 		!strings.Contains(err.Error(), "is in use by another process") {
 		t.Errorf("recover a running peer: got %v, want a refusal", err)
 	}
@@ -122,16 +123,16 @@ func TestRecover(t *testing.T) {
 		c.Kill(p)
 	}
 	loseVote(t, c.DataDir(last), "peer p9 remembers more")
-	dry, err := cluster.Recover(c.DataDir(last), true, log)
+	dry, err := cluster.Recover(c.DataDir(last), 0, true, log)
 	if err != nil || dry.Stale != "peer p9 remembers more" || dry.NewClusterID != "" ||
 		len(dry.Servers) != 3 || dry.Machines != 1 {
 		t.Fatalf("dry run: got %+v, %v, want three servers, a machine and no change", dry, err)
 	}
-	done, err := cluster.Recover(c.DataDir(last), false, log)
+	done, err := cluster.Recover(c.DataDir(last), 0, false, log)
 	if err != nil || done.NewClusterID == dry.ClusterID || done.LastIndex != dry.LastIndex {
 		t.Fatalf("recover: got %+v, %v", done, err)
 	}
-	if _, err := cluster.Recover(t.TempDir(), true, log); err == nil ||
+	if _, err := cluster.Recover(t.TempDir(), 0, true, log); err == nil ||
 		!strings.Contains(err.Error(), "not the data directory of a peer") {
 		t.Errorf("recover from an empty directory: got %v", err)
 	}
@@ -166,6 +167,60 @@ func TestRecover(t *testing.T) {
 	admittedSoon(t, old)
 	if err := register(t.Context(), last, "after"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRecoverBeforeAnEntry commits an entry that no peer can apply. A peer stops at it and
+// says how to go on: it begins a new cluster with everything before the entry.
+func TestRecoverBeforeAnEntry(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	leader := c.Leader()
+	settled(t, c, 3)
+	if err := register(t.Context(), leader, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = leader.Node.ApplyBytes([]byte("\xff\xffnot a command")) }()
+	ended := c.Wait(leader, 20*time.Second) // the others stop when they hear that it is committed
+	if ended == nil {
+		t.Fatal("got no error at an entry that cannot be applied")
+	}
+	_, advice, _ := strings.Cut(ended.Error(), "holdfast operator recover --before ")
+	poison, err := strconv.ParseUint(advice, 10, 64)
+	if err != nil {
+		t.Fatalf("got %v, want the index of the entry in it", ended)
+	}
+	for _, p := range c.Peers {
+		c.Kill(p)
+	}
+	log := slog.New(slog.DiscardHandler)
+	for before, want := range map[uint64]string{
+		0: "decode log entry " + advice, poison + 10: "leave out the entries from",
+	} {
+		_, err := cluster.Recover(c.DataDir(leader), before, true, log)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("recover before %d: got %v, want %q", before, err, want)
+		}
+	}
+	dry, err := cluster.Recover(c.DataDir(leader), poison, true, log)
+	if err != nil || dry.LastIndex != poison-1 || dry.Dropped == 0 || dry.Machines != 1 {
+		t.Fatalf("dry run: got %+v, %v", dry, err)
+	}
+	if _, err := cluster.Recover(c.DataDir(leader), poison, false, log); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(leader)
+	clustertest.Eventually(t, 20*time.Second, "the peer to lead alone", func() error {
+		if !leader.Node.Ready() {
+			return errors.New(leader.Node.Role())
+		}
+		return nil
+	})
+	if err := register(t.Context(), leader, "after"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := leader.FSM.View().Machine("kept"); !ok {
+		t.Error("got no acknowledged machine after recovery")
 	}
 }
 

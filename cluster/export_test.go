@@ -34,6 +34,9 @@ func (n *Node) AckingPeer(ctx context.Context, id string, term uint64) string {
 	return n.reader.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
 
+// ApplyBytes commits bytes as an entry of the log, without a check.
+func (n *Node) ApplyBytes(b []byte) error { return n.raft.Apply(b, 0).Error() }
+
 // Term returns the peer's Raft term.
 func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 

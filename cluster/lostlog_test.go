@@ -95,7 +95,7 @@ func TestLostRaftDB(t *testing.T) {
 				before := listing(t, d)
 				refused(t, newConfig(d, "p1"), d, "lost its raft log", tt.want, cluster.DamageAdvice)
 				for _, dry := range []bool{true, false} {
-					if _, err := cluster.Recover(d, dry, clustertest.Logger()); err == nil {
+					if _, err := cluster.Recover(d, 0, dry, clustertest.Logger()); err == nil {
 						t.Errorf("recover (dry: %t): got no error, want a refusal", dry)
 					}
 				}
@@ -136,7 +136,7 @@ func TestRecoverDryRunRemovesNothing(t *testing.T) {
 	}
 	write(t, filepath.Join(unfinished, "left"), []byte("x"))
 	before := listing(t, dir)
-	if r, err := cluster.Recover(dir, true, clustertest.Logger()); err != nil || r.Machines != 1 {
+	if r, err := cluster.Recover(dir, 0, true, clustertest.Logger()); err != nil || r.Machines != 1 {
 		t.Fatalf("dry run: got %+v, %v, want one machine", r, err)
 	}
 	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {

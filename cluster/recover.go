@@ -29,6 +29,8 @@ type Recovery struct {
 	Machines          int
 	ActiveRuns        []string // Recover fails them
 	NewClusterID      string   // empty for a dry run
+	// Dropped is the number of entries that were left out; no peer has applied them.
+	Dropped uint64
 	// Stale is why the directory has lost its vote: others remembered a later state. It is empty if
 	// it has not.
 	Stale string
@@ -39,7 +41,9 @@ type Recovery struct {
 // its entries count as committed. Writes that the others acknowledged but this peer lacks
 // are lost. It fails while the peer runs. A dry run changes nothing. A directory that lost its vote
 // because it is old is allowed: it may be the best one that is left.
-func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
+//
+// If before is not zero, that entry and all later ones are left out, because no peer can apply it.
+func Recover(dataDir string, before uint64, dry bool, log *slog.Logger) (_ *Recovery, err error) {
 	ident, err := readIdentity(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
@@ -64,10 +68,10 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
 	}
 	defer raftstore.Damage("recover from "+dataDir, &err)
-	return recoverFrom(cfg, ident, s, dry)
+	return recoverFrom(cfg, ident, s, before, dry)
 }
 
-func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*Recovery, error) {
+func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, before uint64, dry bool) (*Recovery, error) {
 	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID, Stale: ident.rec.Stale}
 	addr, trans := raft.NewInmemTransport("")
 	defer func() { _ = trans.Close() }()
@@ -83,7 +87,7 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*
 			self.Address = srv.Address
 		}
 	}
-	state, err := replay(s, r)
+	state, err := replay(s, r, before)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +121,7 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*
 	if err := s.SetTerm(max(term, r.LastTerm) + termsAhead); err != nil {
 		return nil, fmt.Errorf("write the term: %w", err)
 	}
-	only := &recoveringFSM{raftFSM: raftFSM{fsm: fsm.New()}, clusterID: r.NewClusterID}
+	only := &recoveringFSM{raftFSM: raftFSM{fsm: fsm.New()}, clusterID: r.NewClusterID, before: before}
 	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.Logs, s.Stable, s.Snaps, trans,
 		raft.Configuration{Servers: []raft.Server{self}})
 	if err != nil {
@@ -126,8 +130,9 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*
 	return r, nil
 }
 
-// replay returns the state after the newest entry.
-func replay(s *raftstore.Stores, r *Recovery) (*fsm.FSM, error) {
+// replay returns the state after the newest entry, or after the last one before an index that is
+// not zero.
+func replay(s *raftstore.Stores, r *Recovery, before uint64) (*fsm.FSM, error) {
 	state := fsm.New()
 	snaps, err := s.Snaps.List()
 	if err != nil {
@@ -146,6 +151,13 @@ func replay(s *raftstore.Stores, r *Recovery) (*fsm.FSM, error) {
 	last, err := s.Logs.LastIndex()
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	if before > 0 {
+		if before <= r.SnapshotIndex || before > last {
+			return nil, fmt.Errorf("leave out the entries from %d: the log has those from %d to %d",
+				before, r.SnapshotIndex+1, last)
+		}
+		r.Dropped, last = last-before+1, before-1
 	}
 	for i := r.SnapshotIndex + 1; i <= last; i++ {
 		var l raft.Log
@@ -167,6 +179,16 @@ func replay(s *raftstore.Stores, r *Recovery) (*fsm.FSM, error) {
 type recoveringFSM struct {
 	raftFSM
 	clusterID string
+	before    uint64 // the first entry that is left out; zero: none
+}
+
+// Apply implements raft.FSM.
+func (r *recoveringFSM) Apply(l *raft.Log) any {
+	if r.before > 0 && l.Index >= r.before {
+		r.fsm.Observe(l.Index, l.Term)
+		return nil
+	}
+	return r.raftFSM.Apply(l)
 }
 
 // Snapshot implements raft.FSM.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/fsm"
 )
 
 const (
@@ -242,12 +243,15 @@ func (n *Node) keepJoined(ctx context.Context) error {
 	return n.gossip.KeepJoined(ctx, n.cfg.Join, known, serving, n.cfg.scale(5*time.Second))
 }
 
-// watchHalt returns an error when the state machine halts at an entry that this build does
-// not understand.
+// watchHalt returns an error when the state machine halts at an entry that this build cannot apply.
 func (n *Node) watchHalt(ctx context.Context) error {
 	select {
 	case <-n.fsm.Halted():
-		return n.fsm.HaltError()
+		err := n.fsm.HaltError()
+		if bug, ok := errors.AsType[*fsm.PanicError](err); ok {
+			n.log.Error("a command of the log panics: report this", "index", bug.Index, "stack", string(bug.Stack))
+		}
+		return err
 	case <-ctx.Done():
 		return nil
 	}

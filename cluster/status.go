@@ -349,6 +349,7 @@ func (s standing) Standing() joinwatch.Standing {
 	if t := n.leaderless.Load(); t != nil {
 		st.For = time.Since(*t)
 	}
+	st.Unfit = unfit(n.ident, n.marks)
 	st.Forming = n.founding.why(st.Seen)
 	return st
 }

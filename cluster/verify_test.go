@@ -39,7 +39,7 @@ func TestVerify(t *testing.T) {
 				}
 			}
 			verify(copyDir(t, dir)) // as after a crash
-			_, want := cluster.Recover(dir, true, clustertest.Logger())
+			_, want := cluster.Recover(dir, 0, true, clustertest.Logger())
 			if _, err := cluster.Verify(dir); err == nil || want == nil || err.Error() != want.Error() {
 				t.Errorf("verify a running peer: got %v, want %v", err, want)
 			}

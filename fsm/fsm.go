@@ -3,6 +3,7 @@ package fsm
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -69,8 +70,8 @@ func NewGuarded() *FSM {
 	return f
 }
 
-// Apply applies one log entry, an encoded internalv1.Entry, and returns one Result per
-// command. If this build does not understand a command, the FSM halts and ignores all later
+// Apply applies one log entry, an encoded internalv1.Entry, and returns one Result per command. If
+// this build does not understand a command, or one panics, the FSM halts and ignores all later
 // entries: see Halted.
 func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	f.mu.Lock()
@@ -80,7 +81,7 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	}
 	var e internalv1.Entry
 	if err := proto.Unmarshal(data, &e); err != nil {
-		f.halt(fmt.Errorf("decode log entry %d: %w", index, err))
+		f.halt(stuck(index, fmt.Errorf("decode log entry %d: %w", index, err)))
 		return nil
 	}
 	if len(e.ProtoReflect().GetUnknown()) > 0 {
@@ -101,6 +102,7 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 			}
 		}
 	}
+	defer f.haltAtPanic(index)
 	results := make([]Result, 0, len(e.GetCommands()))
 	for i, c := range e.GetCommands() {
 		// failpoint: command-to-apply
@@ -174,8 +176,36 @@ func (f *FSM) halt(err error) {
 	close(f.halted)
 }
 
+// stuck adds the ways back to the error of an entry that this build can never apply.
+func stuck(index uint64, err error) error {
+	return fmt.Errorf("%w: if only this peer stops at it, move its data directory away and start it again; "+
+		"if all peers do, run on one of them: holdfast operator recover --before %d", err, index)
+}
+
+// haltAtPanic halts at a command that panics. Other peers may run another build, so it must not be
+// skipped.
+func (f *FSM) haltAtPanic(index uint64) {
+	if f.guarded {
+		return
+	}
+	if v := recover(); v != nil {
+		f.halt(stuck(index, &PanicError{Index: index, Value: v, Stack: debug.Stack()}))
+	}
+}
+
+// PanicError is the error of an entry with a command that panics.
+type PanicError struct {
+	Index uint64
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("apply log entry %d: a command panics: %v", e.Index, e.Value)
+}
+
 // Halted returns a channel that is closed when a command arrives that this build does not
-// understand. The process must exit, because its state no longer changes.
+// understand or that panics. The process must exit, because its state no longer changes.
 func (f *FSM) Halted() <-chan struct{} { return f.halted }
 
 // HaltError returns the reason why the FSM has halted, or nil.

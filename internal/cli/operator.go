@@ -29,6 +29,7 @@ func (a *app) operator() *cobra.Command {
 
 func (a *app) operatorRecover() *cobra.Command {
 	var dir string
+	var before uint64
 	var ok consent
 	cmd := &cobra.Command{
 		Use: "recover --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: exactly(),
@@ -41,6 +42,9 @@ Writes that the lost peers acknowledged and this peer does not have are lost. A 
 recovered too, with a warning: prefer any other peer. So choose the peer with the highest term, and among
 these the highest index, as --dry-run shows them. Active runs fail with a reason, and nothing is pressed for them again.
 
+If all peers stop at one entry of the log that they cannot apply, --before leaves out this entry and all later ones, which no peer has
+applied or answered.
+
 The command shows the changes and asks for confirmation: the id of the peer. Without a terminal it requires --yes.`,
 		Example: `  holdfast operator recover --data-dir /var/lib/holdfast --dry-run
   holdfast operator recover --data-dir /var/lib/holdfast --yes`,
@@ -52,7 +56,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 				return err
 			}
 			if !ok.given() {
-				r, err := cluster.Recover(dir, true, slog.New(slog.DiscardHandler))
+				r, err := cluster.Recover(dir, before, true, slog.New(slog.DiscardHandler))
 				if err != nil {
 					return err
 				}
@@ -64,7 +68,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 					return err
 				}
 			}
-			r, err := cluster.Recover(dir, false, slog.New(slog.DiscardHandler))
+			r, err := cluster.Recover(dir, before, false, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return err
 			}
@@ -72,6 +76,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data `directory` of the stopped peer")
+	cmd.Flags().Uint64Var(&before, "before", 0, "leave out the entry with this `index`, which no peer can apply, and all later ones")
 	ok.register(cmd, "show the changes, and make none")
 	return cmd
 }
@@ -86,6 +91,9 @@ func (a *app) printRecovery(r *cluster.Recovery) error {
 	if len(r.ActiveRuns) > 0 {
 		fmt.Fprintf(&b, "  will fail   %s: %s\n", describe.Number(len(r.ActiveRuns), "active run"),
 			strings.Join(r.ActiveRuns, ", "))
+	}
+	if r.Dropped > 0 {
+		fmt.Fprintf(&b, "  left out    %d to %d, which no peer can apply\n", r.LastIndex+1, r.LastIndex+r.Dropped)
 	}
 	if r.Stale != "" {
 		fmt.Fprintf(&b, "  WARNING     this directory is older than what the peer acknowledged (%s)\n", r.Stale)

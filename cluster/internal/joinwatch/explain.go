@@ -56,6 +56,9 @@ func quorum(f findings) string {
 	slices.Sort(silent)
 	all, need := len(f.Voters), len(f.Voters)/2+1
 	missing := need - (all - len(silent))
+	if f.Unfit != "" && missing <= 0 {
+		return "this peer does not vote: " + f.Unfit + "; if no peer votes, recover from one: holdfast operator recover"
+	}
 	if missing <= 0 {
 		since := "since this peer started"
 		if f.For > 0 {

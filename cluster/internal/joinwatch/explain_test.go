@@ -39,6 +39,12 @@ func TestExplain(t *testing.T) {
 			"n2 and n3 do not answer, 2 of 3 voters are needed: start one of them"},
 		{"an election", findings{Standing: Standing{Self: "n1", Voters: three, For: 407e6}, asked: true},
 			"none for 407ms: an election is in progress, 3 of 3 voters answer"},
+		{"an old directory, one peer down", findings{Standing: Standing{Self: "n1", Voters: three, Unfit: "it is a copy"},
+			asked: true, peers: map[string]string{"n2": refused}},
+			"this peer does not vote: it is a copy; if no peer votes, recover from one: holdfast operator recover"},
+		{"an old directory, both others down", findings{Standing: Standing{Self: "n1", Voters: three, Unfit: "it is a copy"},
+			asked: true, peers: map[string]string{"n2": refused, "n3": refused}},
+			"n2 and n3 do not answer, 2 of 3 voters are needed: start one of them"},
 		{"removed from the cluster", findings{Standing: Standing{Self: "n1", Voters: three, For: 4e9}, asked: true,
 			leader: "n3"}, "n3 leads, but does not replicate to this peer: it has just been elected, cannot reach the " +
 			"Raft port of this peer, or has removed it from the cluster (see holdfast operator raft list-peers)"},

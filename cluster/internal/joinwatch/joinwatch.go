@@ -44,6 +44,8 @@ type Standing struct {
 	Seen []string
 	// Forming is the reason why there is no cluster yet, if there is none.
 	Forming string
+	// Unfit is the reason why this peer may not vote, if its data directory is old.
+	Unfit string
 	// For is how long no leader has been known; zero if none was ever known.
 	For time.Duration
 }

@@ -52,6 +52,8 @@ func Alerts(f Facts) []Alert {
 		{"HoldfastPeerDown", "warning", "a peer does not answer", f.peersDown(), false, "holdfast cluster status"},
 		{"HoldfastPeerLags", "warning", "a peer has not applied 5\u00a0000 committed entries", f.lags(),
 			false, "holdfast cluster status -o wide"},
+		{"HoldfastDirectoryOld", "warning", "a peer does not vote, because its data directory is old or a copy",
+			f.oldDirectories(), false, "holdfast cluster status -o wide"},
 		{"HoldfastVersionsMixed", "warning", "peers run different releases", f.versions(), false,
 			"holdfast operator upgrade check"},
 		{"HoldfastBackupOld", "warning", "the newest backup is older than 36 hours", f.backupOld(), false,
@@ -138,19 +140,30 @@ func (f Facts) disk() []string {
 		if strings.Contains(p.GetError(), diskFull) { // it has ended since, so it warns no more
 			return p.GetError()
 		}
-		about, _ := clockWarning(p)
-		return about
+		return warningsOf(p).disk
 	})
 }
 
 func (f Facts) clocks() []string {
-	return f.each(func(p *holdfastv1.Peer) string { _, about := clockWarning(p); return about })
+	return f.each(func(p *holdfastv1.Peer) string { return warningsOf(p).clock })
 }
 
-// clockWarning separates a warning about the clock of a peer from one about its disk.
-func clockWarning(p *holdfastv1.Peer) (disk, clock string) {
-	disk, clock, _ = strings.Cut(p.GetWarning(), "clock: ")
-	return strings.TrimSuffix(disk, "; "), clock
+func (f Facts) oldDirectories() []string {
+	return f.each(func(p *holdfastv1.Peer) string { return warningsOf(p).directory })
+}
+
+// warnings are the parts of a peer's warning.
+type warnings struct{ disk, directory, clock string }
+
+func warningsOf(p *holdfastv1.Peer) (w warnings) {
+	rest, clock, _ := strings.Cut(p.GetWarning(), "clock: ")
+	const old = "its data directory is "
+	disk, directory, is := strings.Cut(rest, old)
+	if is {
+		w.directory = old + strings.TrimSuffix(directory, "; ")
+	}
+	w.disk, w.clock = strings.TrimSuffix(disk, "; "), clock
+	return w
 }
 
 func (f Facts) lags() []string {

@@ -141,6 +141,10 @@ func TestAlerts(t *testing.T) {
 			s.Peers[1].Warning = "clock: it is ahead"
 		})},
 			[]string{"n2: it is ahead"}},
+		"HoldfastDirectoryOld": {Facts{Status: status("n1", 1, func(s *holdfastv1.ClusterStatus) {
+			s.Peers[1].Warning = "its data directory is older than what it had acknowledged"
+		})},
+			[]string{"n2: its data directory is older than what it had acknowledged"}},
 		"ClockAhead": {Facts{Recent: []*holdfastv1.Run{{CreatedAt: ago(-2 * time.Minute)}}},
 			[]string{"by 2m0s"}},
 	}
