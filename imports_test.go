@@ -54,7 +54,9 @@ func importRules() []importRule {
 		{part: "internal/misfit", may: []string{"internal/nearest"}, tests: []string{"proto/..."}},
 		{part: "internal/guard"},    // for tests only
 		{part: "internal/oidctest"}, // for tests only
-		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
+		{part: "internal/facts/known", never: impure},
+		{part: "fsm/...", may: []string{"proto/...", "internal/nearest", "internal/facts/known"},
+			tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
 		{part: "internal/imageformat"},
 		{part: "internal/portowner"},
@@ -92,7 +94,7 @@ func importRules() []importRule {
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
-		{part: "internal/facts/...", link: heavy},
+		{part: "internal/facts/...", may: []string{"internal/facts/known"}, link: heavy},
 		{part: "internal/installer/...", may: []string{
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/imageformat",
 		},

@@ -20,7 +20,7 @@ import (
 type Result struct {
 	Index uint64        // the Raft index it was applied at
 	Value proto.Message // the record it made or changed; it is shared and must not be changed
-	Err   *Error        // the refusal; if set, nothing was changed
+	Err   *Error        // the refusal; if set, nothing was changed, but a condition may note it
 }
 
 // FSM applies commands and returns Views. Raft's goroutine calls Apply, Observe, Snapshot and

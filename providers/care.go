@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -33,12 +34,22 @@ type Event struct {
 	Log      string // the id of the log that it is in; empty if the BMC has only one
 }
 
-// EventLog reads and clears the event log of a BMC. Reading changes nothing.
+// EventLog reads and clears an event log of a BMC: the one with an id, or, if that is empty, the
+// log of the hardware. It does neither to security and audit logs. Reading changes nothing.
 type EventLog interface {
-	Events(ctx context.Context, m Machine) ([]Event, error) // the oldest first
+	Events(ctx context.Context, m Machine, log string) ([]Event, error) // the oldest first
 	// ClearEvents empties the log that Events reads, and no other one. Some BMCs then log that it
 	// was cleared.
-	ClearEvents(ctx context.Context, op Op, m Machine) error
+	ClearEvents(ctx context.Context, op Op, m Machine, log string) error
+}
+
+// OnlySEL returns an error of class Unsupported if log names another log than the SEL, for a BMC
+// that has no other one.
+func OnlySEL(log string) error {
+	if log == "" || strings.EqualFold(log, "SEL") {
+		return nil
+	}
+	return Errorf(Unsupported, "find log "+log, "the BMC shows one log only, the SEL")
 }
 
 // BMCResetter restarts BMCs. The hosts keep running.

@@ -132,6 +132,10 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 		WaitingFor:     a.noted.Text,
 		EvidenceBefore: a.Before,
 		NextActionAt:   at(a.Began),
+		ReadingMs:      a.Began.Sub(a.started).Milliseconds(),
+	}
+	if a.adopted != nil {
+		begin.ReadingMs = 0 // it began under an earlier leader
 	}
 	run, err := a.runner.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: begin}})
 	if err != nil {

@@ -53,9 +53,13 @@ func actions() map[string]choose {
 		"identify": with(func(a *Attempt, p providers.Identifier) Action {
 			return lightStep{a}.identify(p, a.Step.GetIdentify())
 		}),
-		"event_log":       with(func(a *Attempt, p providers.EventLog) Action { return eventStep{a}.readEvents(p) }),
-		"clear_event_log": with(func(a *Attempt, p providers.EventLog) Action { return eventStep{a}.clearEvents(p) }),
-		"reset_bmc":       (*Attempt).resetBMC,
+		"event_log": with(func(a *Attempt, p providers.EventLog) Action {
+			return eventStep{a}.readEvents(p, a.param(a.Step.GetEventLog().GetLog(), "log"))
+		}),
+		"clear_event_log": with(func(a *Attempt, p providers.EventLog) Action {
+			return eventStep{a}.clearEvents(p, a.param(a.Step.GetClearEventLog().GetLog(), "log"))
+		}),
+		"reset_bmc": (*Attempt).resetBMC,
 		"media": with(func(a *Attempt, p providers.MediaController) Action {
 			return a.media(p, a.Step.GetMedia())
 		}),

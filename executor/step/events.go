@@ -29,9 +29,9 @@ const (
 type eventStep struct{ *Attempt }
 
 // readEvents copies the event log to the run log.
-func (a eventStep) readEvents(p providers.EventLog) Action {
+func (a eventStep) readEvents(p providers.EventLog, log string) Action {
 	return Action{Do: func(ctx context.Context) error {
-		all, err := p.Events(ctx, a.Machine)
+		all, err := p.Events(ctx, a.Machine, log)
 		if err != nil {
 			return err
 		}
@@ -43,10 +43,10 @@ func (a eventStep) readEvents(p providers.EventLog) Action {
 
 // clearEvents copies the event log to the run log and, once that is committed, clears it.
 // The event log counts as cleared if its newest entry from before the attempt is gone.
-func (a eventStep) clearEvents(p providers.EventLog) Action {
+func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 	var all []providers.Event
 	cleared := func(ctx context.Context) (bool, error) {
-		now, err := p.Events(ctx, a.Machine)
+		now, err := p.Events(ctx, a.Machine, log)
 		if err != nil {
 			return false, err
 		}
@@ -60,7 +60,7 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 	return Action{
 		Reads: "event log",
 		Before: func(ctx context.Context) (map[string]string, error) {
-			all, err := p.Events(ctx, a.Machine)
+			all, err := p.Events(ctx, a.Machine, log)
 			if err != nil || len(all) == 0 {
 				return map[string]string{proofEvents: "0"}, err
 			}
@@ -88,7 +88,7 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 			}
 			if !done {
 				var err error
-				if all, err = p.Events(ctx, a.Machine); err != nil {
+				if all, err = p.Events(ctx, a.Machine, log); err != nil {
 					return err
 				}
 				a.showEvents(all)
@@ -101,7 +101,7 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
 				what := strings.TrimSpace(fmt.Sprintf("clear the event log of %d entries %s", len(all), a.Before[proofLog]))
-				err = a.Effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.Op, a.Machine) })
+				err = a.Effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.Op, a.Machine, log) })
 				if err != nil {
 					return err
 				}

@@ -77,19 +77,26 @@ long and blocks other runs of the machine: cancel it when you have found the mac
 
 func (a *app) machineSEL() *cobra.Command {
 	var clearLog bool
+	var log string
 	cmd := machinePlanCommand(a, &cobra.Command{
 		Use: "sel MACHINE", Aliases: []string{"events"}, Args: exactly("MACHINE"),
 		Short: "Read the event log of a machine's BMC",
 		Long: `Read the event log of a machine's BMC, oldest entry first: time, severity, sensor, message. The entries are stored in the run's
-log. --clear clears it on the BMC once the entries are stored; entries written between the two are lost.`,
+log. --clear clears it on the BMC once the entries are stored; entries written between the two are lost. A BMC may have several logs:
+the one of the hardware is read and cleared, unless --log names another one. Security and audit logs are neither read nor cleared.`,
 		Example: `  holdfast machine sel m-123
-  holdfast machine sel m-123 --clear`,
+  holdfast machine sel m-123 --clear
+  holdfast machine sel m-123 --clear --log PlatformLog`,
 	}, machinePlan{
 		plan: func([]string) (string, map[string]string, error) {
-			if clearLog {
-				return "plan/sel-clear", nil, nil
+			var params map[string]string
+			if log != "" {
+				params = map[string]string{"log": log}
 			}
-			return "plan/sel", nil, nil
+			if clearLog {
+				return "plan/sel-clear", params, nil
+			}
+			return "plan/sel", params, nil
 		},
 		show: func(ctx context.Context, c *client.Client, _ *output, r *holdfastv1.Run) error {
 			err := c.ReadLogs(ctx, r.GetRunId(), 0, func(chunk *holdfastv1.LogChunk) error {
@@ -104,6 +111,7 @@ log. --clear clears it on the BMC once the entries are stored; entries written b
 		},
 	})
 	cmd.Flags().BoolVar(&clearLog, "clear", false, "clear the event log after reading it")
+	cmd.Flags().StringVar(&log, "log", "", "`id` of the log, as the BMC names it, such as PlatformLog (default: the log of the hardware)")
 	return cmd
 }
 

@@ -60,7 +60,7 @@ func powerText(s *holdfastv1.MachineStatus) render.Text {
 func conditions(all []*holdfastv1.Condition) string {
 	parts := make([]string, len(all))
 	for i, c := range all {
-		bad := c.GetType() == "Degraded" || c.GetType() == "NeedsIntervention"
+		bad := slices.Contains([]string{"Degraded", "NeedsIntervention", "IdentityConflict"}, c.GetType())
 		parts[i] = c.GetType() + "=" + conditionStatus(c).Value
 		if (c.GetUnknown() || c.GetStatus() == bad) && c.GetReason() != "" {
 			parts[i] += "(" + c.GetReason() + ")"

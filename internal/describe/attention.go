@@ -50,7 +50,7 @@ func IssueText(i *holdfastv1.Issue) string {
 		"BMCUnknown":   "it is not known whether the BMC answers",
 		"NotInCluster": "not seen in its cluster", "AgentExpired": "agent sends no heartbeats",
 		"Degraded": "a part has failed", "InstallFailed": "installation failed",
-		"NeedsIntervention": "needs an operator",
+		"NeedsIntervention": "needs an operator", "IdentityConflict": "seems to share its identity with another machine",
 	}[i.GetType()]
 	if !ok {
 		return Issue(i)

@@ -158,7 +158,7 @@ const (
 func ConditionMeaning(s *holdfastv1.MachineStatus, c *holdfastv1.Condition) Meaning {
 	good := c.GetStatus()
 	switch c.GetType() {
-	case "NeedsIntervention", "Degraded":
+	case "NeedsIntervention", "Degraded", "IdentityConflict":
 		good = !good
 	case "Drained":
 		return Neutral

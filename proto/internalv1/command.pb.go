@@ -3036,6 +3036,7 @@ type BeginAttempt struct {
 	WaitingFor     string                 `protobuf:"bytes,5,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	EvidenceBefore map[string]string      `protobuf:"bytes,6,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // kept from the first intent when an attempt is adopted
 	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`
+	ReadingMs      int64                  `protobuf:"varint,8,opt,name=reading_ms,json=readingMs,proto3" json:"reading_ms,omitempty"` // how long the attempt has read the machine before this intent; it began that long ago
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -3117,6 +3118,13 @@ func (x *BeginAttempt) GetNextActionAt() *timestamppb.Timestamp {
 		return x.NextActionAt
 	}
 	return nil
+}
+
+func (x *BeginAttempt) GetReadingMs() int64 {
+	if x != nil {
+		return x.ReadingMs
+	}
+	return 0
 }
 
 // NoteProgress updates what an open attempt waits for (epoch).
@@ -5247,7 +5255,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\awave_id\x18\x01 \x01(\tR\x06waveId\x124\n" +
 	"\x05start\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.StartRunR\x05start\x12\x18\n" +
 	"\arefusal\x18\x03 \x01(\tR\arefusal\x12%\n" +
-	"\x0erefusal_reason\x18\x04 \x01(\tR\rrefusalReason\"\x92\x03\n" +
+	"\x0erefusal_reason\x18\x04 \x01(\tR\rrefusalReason\"\xb1\x03\n" +
 	"\fBeginAttempt\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
@@ -5256,7 +5264,9 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\vwaiting_for\x18\x05 \x01(\tR\n" +
 	"waitingFor\x12_\n" +
 	"\x0fevidence_before\x18\x06 \x03(\v26.holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntryR\x0eevidenceBefore\x12@\n" +
-	"\x0enext_action_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fnextActionAt\x1aA\n" +
+	"\x0enext_action_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fnextActionAt\x12\x1d\n" +
+	"\n" +
+	"reading_ms\x18\b \x01(\x03R\treadingMs\x1aA\n" +
 	"\x13EvidenceBeforeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x02\n" +

@@ -111,7 +111,7 @@ func readCapture(t *testing.T, name, file string, w *tabwriter.Writer, notes *st
 	}
 	checkup := len(tree.Requests())
 	log := "-"
-	if events, err := p.Events(t.Context(), m); err != nil {
+	if events, err := p.Events(t.Context(), m, ""); err != nil {
 		note("log: %v", err)
 	} else {
 		log = fmt.Sprint(len(events))

@@ -21,10 +21,10 @@ func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Mac
 	return operate(ctx, p, m, "switch the locator light", true, do)
 }
 
-// ClearEvents empties the event log.
-func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine) error {
+// ClearEvents empties the log of the hardware, or the one with an id.
+func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine, log string) error {
 	do := func(ctx context.Context, _ *controller, d maintenanceDriver) error {
-		return d.ClearEvents(ctx)
+		return d.ClearEvents(ctx, log)
 	}
 	return operate(ctx, p, m, "clear the event log", true, do)
 }

@@ -43,8 +43,8 @@ func TestEventsAreCleared(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Log("1", "Critical", "Power supply 2 has failed.")
 	l.s.Set(func(q *redfishtest.Quirks) { q.OtherLogs = []string{"SL", "AuditLog", "Event", "Dump", "HostLogger"} })
-	l.ok("clear", l.p.ClearEvents(l.ctx, op("clear"), l.m))
-	all, err := l.p.Events(l.ctx, l.m)
+	l.ok("clear", l.p.ClearEvents(l.ctx, op("clear"), l.m, ""))
+	all, err := l.p.Events(l.ctx, l.m, "")
 	l.ok("events", err)
 	if len(all) != 0 {
 		t.Errorf("got events %+v, want none", all)
@@ -83,7 +83,7 @@ func TestEventsAreClearedInTime(t *testing.T) {
 					}
 					return time.Now().Add(c.terms[given-1]), nil
 				})
-			err := l.p.ClearEvents(ctx, op("clear"), l.m)
+			err := l.p.ClearEvents(ctx, op("clear"), l.m, "")
 			if c.class == "" {
 				l.ok("clear", err)
 			} else {
@@ -145,7 +145,7 @@ func TestEventsWithGaps(t *testing.T) {
 		q.OtherLogs = []string{"AuditLog", "Other"}
 		q.Missing = []string{log + "/Other", log + "/SEL/Entries/2", log + "/Log1/Entries/2"}
 	})
-	all, err := l.p.Events(l.ctx, l.m)
+	all, err := l.p.Events(l.ctx, l.m, "")
 	l.ok("events", err)
 	if len(all) != 2 || all[1].Message != "Power supply 2 is back." {
 		t.Errorf("got events %+v, want the two that are left", all)

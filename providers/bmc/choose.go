@@ -30,12 +30,12 @@ type (
 	}
 	reader interface {
 		Inventory(ctx context.Context) (*providers.Inventory, error)
-		Events(ctx context.Context) ([]providers.Event, error)
+		Events(ctx context.Context, log string) ([]providers.Event, error)
 	}
 	maintenanceDriver interface {
 		Light(ctx context.Context) (providers.LightState, error)
 		Identify(ctx context.Context, on bool) error
-		ClearEvents(ctx context.Context) error
+		ClearEvents(ctx context.Context, log string) error
 		ResetBMC(ctx context.Context) error
 	}
 	healthDriver interface {

@@ -72,9 +72,11 @@ func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*provide
 	return read(ctx, p, m, "read the inventory", reader.Inventory)
 }
 
-// Events reads the event log, the oldest entry first.
-func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]providers.Event, error) {
-	return read(ctx, p, m, "read the event log", reader.Events)
+// Events reads the log of the hardware, or the one with an id, the oldest entry first.
+func (p *Provider) Events(ctx context.Context, m providers.Machine, log string) ([]providers.Event, error) {
+	return read(ctx, p, m, "read the event log", func(d reader, ctx context.Context) ([]providers.Event, error) {
+		return d.Events(ctx, log)
+	})
 }
 
 // Health reads the health of the machine's parts from the BMC: drives, power supplies, fans,

@@ -41,7 +41,7 @@ func TestCareOfIPMISim(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
-	events, err := l.p.Events(l.ctx, l.m)
+	events, err := l.p.Events(l.ctx, l.m, "")
 	l.ok("read the event log", err)
 	if len(events) != 1 || time.Since(events[0].At).Abs() > 25*time.Hour {
 		t.Errorf("got events %+v, want the added one of today", events)
@@ -52,9 +52,9 @@ func TestCareOfIPMISim(t *testing.T) {
 	if diff := cmp.Diff(providers.Health{Problems: want}, health); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
-	l.ok("clear the event log", l.p.ClearEvents(l.ctx, op("clear"), l.m))
+	l.ok("clear the event log", l.p.ClearEvents(l.ctx, op("clear"), l.m, ""))
 	l.eventually("an empty event log", func() bool {
-		events, err := l.p.Events(l.ctx, l.m)
+		events, err := l.p.Events(l.ctx, l.m, "")
 		return err == nil && len(events) == 0
 	})
 }

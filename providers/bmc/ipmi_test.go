@@ -264,7 +264,7 @@ func TestIPMIInventoryEventsAndCare(t *testing.T) {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 	sim := newIPMILab(t, ipmiSim)
-	all, err := sim.p.Events(sim.ctx, sim.m)
+	all, err := sim.p.Events(sim.ctx, sim.m, "")
 	sim.ok("events", err)
 	if len(all) != 0 {
 		t.Errorf("got events %+v, want none", all)

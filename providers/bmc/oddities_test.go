@@ -381,7 +381,8 @@ func TestHealthOf(t *testing.T) {
 		{"AMI: SEL of the manager, and BIOS of type SEL", at("Managers/B SEL:SEL", "Systems/1 BIOS:SEL",
 			"Managers/B AuditLog:Event", "Managers/B EventLog:Event"), burns, nil},
 		{"it is unclear which log", at("Systems/1 Alpha", "Systems/1 Beta"), nil,
-			[]string{"the event log: find the event log: it is unclear which log is the hardware's: the BMC has Alpha, Beta"}},
+			[]string{"the event log: find the event log: it is unclear which log is the hardware's: the BMC has Alpha, Beta: " +
+				"name one (--log Alpha)"}},
 		{"only a security log", at("Systems/1 SL"), nil, []string{"the event log: find the event log: " +
 			"the BMC shows no log of the hardware, neither for the system nor for its manager"}},
 		{"the newest page", set(pages...), burns, nil},

@@ -258,7 +258,7 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
 	l.s.Log("1", "Critical", "Power supply 2 has failed.")
-	all, err := l.p.Events(l.ctx, l.m)
+	all, err := l.p.Events(l.ctx, l.m, "")
 	l.ok("events", err)
 	if len(all) != 2 || all[1].Severity != "Critical" || all[1].Message != "Power supply 2 has failed." ||
 		time.Since(all[1].At) > time.Minute {

@@ -34,7 +34,7 @@ func TestEffectsAtSlowBMC(t *testing.T) {
 		"identify": {nil,
 			func(ctx context.Context, l *lab) error { return l.p.Identify(ctx, op("identify"), l.m, true) }, "identify true"},
 		"clear the event log": {nil,
-			func(ctx context.Context, l *lab) error { return l.p.ClearEvents(ctx, op("clear"), l.m) }, "clear_log "},
+			func(ctx context.Context, l *lab) error { return l.p.ClearEvents(ctx, op("clear"), l.m, "") }, "clear_log "},
 		"restart the BMC": {nil, func(ctx context.Context, l *lab) error { return l.p.ResetBMC(ctx, op("reset"), l.m) },
 			"bmc_reset "},
 	} {

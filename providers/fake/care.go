@@ -21,13 +21,19 @@ func (p *Provider) Identify(ctx context.Context, op providers.Op, m providers.Ma
 	return p.call(ctx, opIdentify, op, m, lightArgs{on}, nil)
 }
 
-// Events reads the BMC's event log.
-func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]providers.Event, error) {
+// Events reads the BMC's event log, the only one.
+func (p *Provider) Events(ctx context.Context, m providers.Machine, log string) ([]providers.Event, error) {
+	if err := providers.OnlySEL(log); err != nil {
+		return nil, err
+	}
 	return get[[]providers.Event](ctx, p, opEvents, m, nil)
 }
 
 // ClearEvents clears the event log.
-func (p *Provider) ClearEvents(ctx context.Context, op providers.Op, m providers.Machine) error {
+func (p *Provider) ClearEvents(ctx context.Context, op providers.Op, m providers.Machine, log string) error {
+	if err := providers.OnlySEL(log); err != nil {
+		return err
+	}
 	return p.call(ctx, opClearEvents, op, m, nil, nil)
 }
 

@@ -25,7 +25,7 @@ func careTests() map[string]func(*harness) {
 		},
 		"EventsAreCleared": func(h *harness) {
 			p := need[providers.EventLog](h)
-			before, err := p.Events(h.ctx, h.Machine)
+			before, err := p.Events(h.ctx, h.Machine, "")
 			h.ok("read the event log", err)
 			for i, e := range before[min(1, len(before)):] {
 				if e.At.Before(before[i].At) && !e.At.IsZero() {
@@ -37,9 +37,9 @@ func careTests() map[string]func(*harness) {
 				h.Skip("setup does not allow clearing the event log")
 			}
 			op := h.op("clear-log")
-			h.ok("clear the event log", p.ClearEvents(h.ctx, op, h.Machine))
+			h.ok("clear the event log", p.ClearEvents(h.ctx, op, h.Machine, ""))
 			h.eventually("an empty event log", func() (bool, error) {
-				after, err := p.Events(h.ctx, h.Machine)
+				after, err := p.Events(h.ctx, h.Machine, "")
 				for _, e := range after {
 					if slices.Contains(before, e) {
 						return false, err

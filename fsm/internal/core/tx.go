@@ -10,7 +10,7 @@ import (
 )
 
 // Tx applies one command. A command checks first and writes last, so one that is refused has
-// changed nothing.
+// changed nothing, except for a condition that notes the refusal.
 type Tx struct {
 	*State
 	Codec   *runlog.Codec

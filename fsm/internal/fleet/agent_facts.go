@@ -73,6 +73,8 @@ func copyFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRe
 	count("gpu_count", &gpus, int64(in.GetGpuCount()))
 	a.GpuCount = in.GetGpuCount()
 	copyHardware(m, in.GetHardware(), &d)
+	notePorts(t, m, a.GetMacAddress())
+	NoteBoard(t, m)
 	if len(d.names) > 0 {
 		events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -52,6 +53,16 @@ func StoreHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInven
 		}
 	}
 	t.Hardware.Put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
+	var macs []string
+	for _, p := range partsOf(is, "nic") {
+		macs = append(macs, p.GetMac())
+	}
+	if m, ok = Edit(t, m.GetMachineId()); ok {
+		was := lifecycle.Condition(m, lifecycle.IdentityConflict)
+		if notePorts(t, m, macs...); lifecycle.Condition(m, lifecycle.IdentityConflict) != was {
+			PutMachine(t, m)
+		}
+	}
 }
 
 // keepUnread adds the last known parts of the kinds that were not read completely, and the last

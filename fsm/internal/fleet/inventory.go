@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -162,6 +163,10 @@ func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machi
 		return nil, err
 	}
 	if changed := inventoryDiff(old, m); changed != "" {
+		if !slices.Equal(old.GetSpec().GetMacAddresses(), m.GetSpec().GetMacAddresses()) ||
+			old.GetSpec().GetSerial() != m.GetSpec().GetSerial() {
+			endConflict(t, m, lasting)
+		}
 		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
 		PutMachine(t, m)
 	}

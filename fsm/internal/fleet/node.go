@@ -152,6 +152,10 @@ func UpdateNode(t *core.Tx, c *internalv1.UpdateNode) (*holdfastv1.Machine, *ref
 		}
 	}
 	if changed := nodeDiff(old, m.GetNode()); changed != "" {
+		if old.GetSerialNumber() != m.GetNode().GetSerialNumber() || old.GetSystemUuid() != m.GetNode().GetSystemUuid() {
+			endConflict(t, m, lasting)
+			NoteBoard(t, m)
+		}
 		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: ByOperator})
 		PutMachine(t, m)
 	}

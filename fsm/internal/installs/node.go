@@ -15,7 +15,8 @@ import (
 )
 
 // ReportNode applies the report of an installer or a booted node: its facts, the time, and
-// the consequences of its installation status.
+// the consequences of its installation status. A report that contradicts the machine's record is
+// refused, and leaves a condition.
 func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *refusal.Error) {
 	r := c.GetReport()
 	mac, problem := lex.ParseMAC(r.GetMacAddress())
@@ -45,6 +46,9 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 	if err := fleet.RefusePoolToken(t, m); err != nil {
 		return nil, err
 	}
+	if err := fleet.CheckReporter(t, m, mac, r.GetFacts()); err != nil {
+		return nil, err
+	}
 	if beginsInstall(t, m, r) {
 		if err := checkObservable(t, m, c.GetRunId()); err != nil {
 			return nil, err
@@ -55,6 +59,7 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	fleet.MergeFacts(m.Node, r.GetFacts())
+	fleet.NoteBoard(t, m)
 	m.Node.LastSeenAt = t.Now
 	m = installReported(t, m, r, c.GetRunId())
 	fleet.PutMachine(t, m)

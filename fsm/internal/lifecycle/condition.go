@@ -25,6 +25,9 @@ const (
 	Reachable         = "Reachable"
 	BMCReachable      = "BMCReachable"
 	PoweredOn         = "PoweredOn"
+	// IdentityConflict: another machine seems to have the same MAC address, or serial number and
+	// UUID.
+	IdentityConflict = "IdentityConflict"
 )
 
 // The reasons of the condition Canceled: how far the run was with the disks of its machine.
@@ -96,11 +99,12 @@ func Condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 }
 
 // Observable reports whether a poll may set a condition. Runs and operators set NeedsIntervention
-// and Canceled, leases set AgentReady, and the run that drains sets Drained. During an active run,
+// and Canceled, leases set AgentReady, the run that drains sets Drained, and reports set
+// IdentityConflict. During an active run,
 // only the run sets Provisioned.
 func Observable(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
 	switch c.GetType() {
-	case "", NeedsIntervention, Canceled, AgentReady, Drained:
+	case "", NeedsIntervention, Canceled, AgentReady, Drained, IdentityConflict:
 		return false
 	case Provisioned:
 		return Condition(m, Provisioned) != nil && m.GetStatus().GetActiveRunId() == ""

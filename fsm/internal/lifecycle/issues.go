@@ -31,7 +31,7 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 	off := serving && s.GetPower() == holdfastv1.PowerState_OFF
 	for _, c := range s.GetConditions() {
 		if c.GetUnknown() {
-			if c.GetType() == BMCReachable && failing(c.GetReason()) {
+			if c.GetType() == BMCReachable && failing(c) {
 				add(holdfastv1.Issue_MINOR, "BMCUnknown", c.GetReason(), c.GetUnknownSince())
 			}
 			continue
@@ -41,7 +41,7 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 			continue
 		}
 		reason := cmp.Or(c.GetReason(), c.GetMessage())
-		if kind == Canceled {
+		if kind == Canceled || kind == IdentityConflict {
 			reason = c.GetMessage()
 		}
 		add(urgency, kind, reason, c.GetLastTransition())
@@ -50,11 +50,14 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 	return all
 }
 
-// failing reports whether the reason of an unknown condition is that polls fail or do not happen. A
-// poll that fails once changes nothing. A machine without a BMC, or that cannot be polled as it is
-// configured, has another reason.
-func failing(reason string) bool {
-	return slices.Contains([]string{"ProviderTimeout", "ProviderFailed", "AuthFailed", Stale}, reason)
+// failing reports whether the polls of a BMC fail, by its unknown condition. A poll that fails once
+// changes nothing. A machine without a BMC, or that cannot be polled as it is configured, has
+// another reason. Only a BMC that was asked counts: one that is stale did not answer the last time.
+func failing(c *holdfastv1.Condition) bool {
+	if c.GetReason() == Stale {
+		return !c.GetStatus()
+	}
+	return slices.Contains([]string{"ProviderTimeout", "ProviderFailed", "AuthFailed"}, c.GetReason())
 }
 
 // issueOf returns the issue that a condition is, if it is one. A machine that is off cannot answer:
@@ -73,7 +76,7 @@ func issueOf(c *holdfastv1.Condition, serving, off bool) (kind string, u holdfas
 		return "Unreachable", holdfastv1.Issue_DOWN
 	case t == InCluster && !c.GetStatus() && serving:
 		return "NotInCluster", holdfastv1.Issue_DOWN
-	case t == Degraded && c.GetStatus():
+	case (t == Degraded || t == IdentityConflict) && c.GetStatus():
 		return t, holdfastv1.Issue_MINOR
 	case t == BMCReachable && !c.GetStatus():
 		return "BMCUnreachable", holdfastv1.Issue_MINOR

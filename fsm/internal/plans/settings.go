@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,7 +36,11 @@ func settingsChecks() map[string]func(*checker, *holdfastv1.Step) {
 
 		"identify": checkIdentify,
 		"media":    checkMedia,
-		"console":  checkConsole,
+
+		"event_log":       checkLog,
+		"clear_event_log": checkLog,
+
+		"console": checkConsole,
 	}
 }
 
@@ -166,6 +171,16 @@ func checkPower(c *checker, s *holdfastv1.Step) {
 func checkIdentify(c *checker, s *holdfastv1.Step) {
 	if n := s.GetIdentify().GetForSeconds(); n < 0 || n > maxLight || n > 0 && s.GetIdentify().GetOff() {
 		c.add("for_seconds", "%d is not 0 to %d, and 0 where the light is switched off", n, maxLight)
+	}
+}
+
+// maxLogID bounds the id of an event log, in bytes.
+const maxLogID = 64
+
+func checkLog(c *checker, s *holdfastv1.Step) {
+	log := cmp.Or(s.GetEventLog().GetLog(), s.GetClearEventLog().GetLog())
+	if log != "" && !lex.ValidName(log, maxLogID) {
+		c.add("log", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", lex.Clip(log, maxValueShown), maxLogID)
 	}
 }
 

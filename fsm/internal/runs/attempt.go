@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
@@ -75,6 +78,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonPlanHeld, "run %s waits for %s",
 			run.GetRunId(), held)
 	}
+	began := beganAt(t, run, last, c)
 	switch {
 	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
 		last.GetEpochs()[len(last.GetEpochs())-1] < t.Command.GetEpoch():
@@ -85,7 +89,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{
 			Number:         c.GetAttempt(),
 			Epochs:         []uint64{t.Command.GetEpoch()},
-			StartedAt:      t.Now,
+			StartedAt:      began,
 			EvidenceBefore: c.GetEvidenceBefore(),
 		})
 		step.RetryCount = c.GetAttempt() - 1
@@ -97,16 +101,34 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	}
 	if run.GetPhase() == holdfastv1.Run_PENDING {
 		restartRamp(t, run)
-		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, t.Now
+		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, began
 		fleet.ForgetFailedInstalls(t, run)
 	}
 	if step.GetState() == holdfastv1.StepStatus_WAITING {
-		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, t.Now
+		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, began
 	}
 	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.Now
 	run.Deadline, run.NextActionAt = c.GetDeadline(), c.GetNextActionAt()
 	PutRun(t, run, msg)
 	return run, nil
+}
+
+// maxReading bounds how long before its intent an attempt may have begun.
+const maxReading = 10 * time.Minute
+
+// beganAt returns when an attempt began: it reads the machine before its intent is committed, which
+// can take long. It did not begin before the run was created, or the last attempt ended.
+func beganAt(
+	t *core.Tx, run *holdfastv1.Run, last *holdfastv1.Attempt, c *internalv1.BeginAttempt,
+) *timestamppb.Timestamp {
+	read := min(max(0, time.Duration(min(c.GetReadingMs(), maxReading.Milliseconds()))*time.Millisecond), maxReading)
+	began := timestamppb.New(t.Now.AsTime().Add(-read))
+	for _, not := range []*timestamppb.Timestamp{run.GetCreatedAt(), last.GetFinishedAt()} {
+		if not != nil && lifecycle.Before(began, not) {
+			began = not
+		}
+	}
+	return began
 }
 
 // OpenAttempt returns the run, step and attempt of a progress note or an outcome. Only the

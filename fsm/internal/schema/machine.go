@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	"github.com/holdfast-metal/holdfast/internal/facts/known"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -19,6 +20,7 @@ const (
 	MachinesPoolReady // by pool, machines whose agent is ready
 	MachinesPassing   // nodes in a transient state, by the time they entered it
 	MachinesEnrolled  // machines whose agent has its own token
+	MachinesByBoard   // by the serial number and UUID that the machine itself has reported
 	machineIndexes    // the number of indexes
 )
 
@@ -34,14 +36,17 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 			"machine_id", "labels", "spec.bmc_endpoint", "spec.target_cluster_ref", "spec.mac_addresses", "spec.provider",
 			"spec.location", "spec.rack", "spec.serial", "spec.customer_id", "spec.pool", "spec.bmc_credentials_ref",
 			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status",
-			"status.node_state", "status.agent_state", "node.state_changed_at", "agent.token_id",
+			"status.node_state", "status.agent_state", "node.state_changed_at", "node.serial_number",
+			"node.system_uuid", "agent.token_id",
 		},
 
 		SameKeys: func(old, m *holdfastv1.Machine) bool {
 			return old.GetSpec() == m.GetSpec() && old.GetAgent().GetTokenId() == m.GetAgent().GetTokenId() &&
 				old.GetStatus().GetAgentState() == m.GetStatus().GetAgentState() &&
 				old.GetStatus().GetNodeState() == m.GetStatus().GetNodeState() &&
-				old.GetNode().GetStateChangedAt() == m.GetNode().GetStateChangedAt()
+				old.GetNode().GetStateChangedAt() == m.GetNode().GetStateChangedAt() &&
+				old.GetNode().GetSerialNumber() == m.GetNode().GetSerialNumber() &&
+				old.GetNode().GetSystemUuid() == m.GetNode().GetSystemUuid()
 		},
 	}
 }
@@ -63,6 +68,9 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 	if m.GetAgent().GetTokenId() != "" {
 		add(MachinesEnrolled, m.GetMachineId())
 	}
+	if key := BoardKey(m.GetNode()); key != "" {
+		add(MachinesByBoard, key+m.GetMachineId())
+	}
 	if lifecycle.Passing(m) {
 		add(MachinesPassing, OrderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))
 	}
@@ -83,6 +91,16 @@ func Owned(m *holdfastv1.Machine) []string {
 	return keys
 }
 
+// BoardKey returns the prefix of the keys of machines with the same serial number and UUID, or ""
+// if they are not known.
+func BoardKey(n *holdfastv1.NodeRecord) string {
+	key := known.Key(n.GetSerialNumber(), n.GetSystemUuid())
+	if key == "" {
+		return ""
+	}
+	return key + "\x00"
+}
+
 // LabelPath is the first part of the paths of labels.
 const LabelPath = "labels."
 
@@ -92,6 +110,7 @@ var facetConditions = map[string]string{
 	lifecycle.Degraded: "true", lifecycle.NeedsIntervention: "true", lifecycle.InCluster: "true",
 	lifecycle.Reachable:    "false",
 	lifecycle.BMCReachable: "false", lifecycle.PoweredOn: "false", lifecycle.AgentReady: "false",
+	lifecycle.IdentityConflict: "true",
 }
 
 // MachineFacets visits the facets of a machine: all labels, and those of MachineFacet.

@@ -149,7 +149,7 @@ const (
 	Issue_URGENCY_UNSPECIFIED Issue_Urgency = 0 // not used
 	Issue_URGENT              Issue_Urgency = 1 // an operator has to act: NeedsIntervention, InstallFailed, Canceled after a step that erases had begun
 	Issue_DOWN                Issue_Urgency = 2 // it is in service and does not work: PoweredOff, Unreachable, NotInCluster, AgentExpired
-	Issue_MINOR               Issue_Urgency = 3 // Degraded, BMCUnreachable, Canceled
+	Issue_MINOR               Issue_Urgency = 3 // Degraded, BMCUnreachable, BMCUnknown, IdentityConflict, Canceled
 )
 
 // Enum value maps for Issue_Urgency.
@@ -2578,7 +2578,7 @@ func (*Agent) Descriptor() ([]byte, []int) {
 // Condition is something observed of a machine. It is true, false or unknown.
 type Condition struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, PoweredOn, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention, Canceled
+	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, PoweredOn, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention, Canceled, IdentityConflict
 	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`                                      // while unknown: the last known status, or false
 	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                       // one word in CamelCase
 	LastTransition *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition,json=lastTransition,proto3" json:"last_transition,omitempty"` // last change of status

@@ -1090,7 +1090,10 @@ func (x *Identify) GetForSeconds() int32 {
 
 // ReadEventLog reads the BMC's event log into the run's log, and changes nothing.
 type ReadEventLog struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the log, as the BMC names it; else the run's parameter "log". Empty: the log of the hardware.
+	// Security and audit logs are refused.
+	Log           string `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1125,10 +1128,18 @@ func (*ReadEventLog) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_step_proto_rawDescGZIP(), []int{12}
 }
 
+func (x *ReadEventLog) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
+}
+
 // ClearEventLog reads the BMC's event log into the run's log, and then clears it. Entries
 // made in between are lost.
 type ClearEventLog struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Log           string                 `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"` // as in ReadEventLog
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1161,6 +1172,13 @@ func (x *ClearEventLog) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ClearEventLog.ProtoReflect.Descriptor instead.
 func (*ClearEventLog) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_step_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ClearEventLog) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
 }
 
 // ResetBmc restarts the BMC itself, which does not affect the host, and waits until it
@@ -1483,11 +1501,17 @@ const file_proto_holdfast_v1_step_proto_rawDesc = "" +
 	"\x1aswitches the locator light\x12\n" +
 	"Identifier\x18x\"Y\n" +
 	"E\n" +
-	"\x03for\x10\x04\x1a*time until the light is switched off again\"\vit stays on8\x01@\x90\x1c\x12\vfor_seconds\x1a\x03off*\x01\x02x\x01\x88\x01\x01\"F\n" +
-	"\fReadEventLog:6\x8a\xa2\x192\n" +
-	"\x1breads only, changes nothing\x12\bEventLog\x18\xac\x02*\x01\x02x\x01\x88\x01\x01\"W\n" +
-	"\rClearEventLog:F\x8a\xa2\x19B\n" +
-	")reads and then clears the BMC's event log\x12\bEventLog\x18\xac\x02*\x01\x02p\x01x\x01\x88\x01\x01\"Z\n" +
+	"\x03for\x10\x04\x1a*time until the light is switched off again\"\vit stays on8\x01@\x90\x1c\x12\vfor_seconds\x1a\x03off*\x01\x02x\x01\x88\x01\x01\"\xa3\x01\n" +
+	"\fReadEventLog\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log:\x80\x01\x8a\xa2\x19|\n" +
+	"\x1breads only, changes nothing\x12\bEventLog\x18\xac\x02\"H\n" +
+	"F\n" +
+	"\x03log\x10\x06\x1a\"id of the log, such as PlatformLog\"\x17the log of the hardware@@*\x01\x02x\x01\x88\x01\x01\"\xcb\x01\n" +
+	"\rClearEventLog\x12\x10\n" +
+	"\x03log\x18\x01 \x01(\tR\x03log:\xa7\x01\x8a\xa2\x19\xa2\x01\n" +
+	"?reads and then clears the BMC's event log {log|of the hardware}\x12\bEventLog\x18\xac\x02\"H\n" +
+	"F\n" +
+	"\x03log\x10\x06\x1a\"id of the log, such as PlatformLog\"\x17the log of the hardware@@*\x01\x02p\x01x\x01\x88\x01\x01\"Z\n" +
 	"\bResetBmc:N\x8a\xa2\x19J\n" +
 	"(restarts the BMC; the host keeps running\x12\vBMCResetter\x12\tInspector\x18\x84\a*\x01\x02x\x01\"\x9a\x01\n" +
 	"\x05Media\x12\x10\n" +

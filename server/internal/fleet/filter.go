@@ -19,7 +19,7 @@ func machineFilter() *filter.Schema {
 			Unknown: "unknown",
 			Names: []string{
 				"Reachable", "BMCReachable", "Provisioned", "InCustomerCluster", "Drained", "Degraded",
-				"NeedsIntervention", "AgentReady", "PoweredOn",
+				"NeedsIntervention", "AgentReady", "PoweredOn", "IdentityConflict",
 			},
 		}},
 		Hidden: []string{"hardware_summary"},

@@ -63,6 +63,8 @@ func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		ref := cmp.Or(m.GetSpec().GetBmcCredentialsRef(), "NAME")
 		e.Suggestions = append(e.Suggestions, "holdfast secret put "+ref+" --type bmc",
 			"holdfast machine bmc-retry "+id, "holdfast machine set-phase "+id+" MAINTENANCE")
+	case s.GetNeedsAttention() && s.GetIssues()[0].GetType() == "IdentityConflict":
+		e.Suggestions = append(e.Suggestions, "holdfast machine edit "+id)
 	case s.GetNeedsAttention():
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
 	case plan != "":

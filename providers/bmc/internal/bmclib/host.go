@@ -265,7 +265,7 @@ func (h *Host) Inventory(ctx context.Context) (v *providers.Inventory, err error
 }
 
 // Events returns Unsupported: bmclib only reads event logs over the standard protocols.
-func (h *Host) Events(context.Context) ([]providers.Event, error) {
+func (h *Host) Events(context.Context, string) ([]providers.Event, error) {
 	return nil, h.cannot("read the event log")
 }
 

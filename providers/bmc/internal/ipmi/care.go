@@ -67,7 +67,10 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 }
 
 // Events reads the system event log with bmclib and its parser.
-func (h *Host) Events(ctx context.Context) (all []providers.Event, err error) {
+func (h *Host) Events(ctx context.Context, log string) (all []providers.Event, err error) {
+	if err := providers.OnlySEL(log); err != nil {
+		return nil, err
+	}
 	if _, err := h.mcInfo(ctx); err != nil { // logs in, as library requires
 		return nil, err
 	}
@@ -149,7 +152,10 @@ func parseLight(out string) providers.LightState {
 }
 
 // ClearEvents empties the event log.
-func (h *Host) ClearEvents(ctx context.Context) error {
+func (h *Host) ClearEvents(ctx context.Context, log string) error {
+	if err := providers.OnlySEL(log); err != nil {
+		return err
+	}
 	_, err := h.run(ctx, true, "sel", "clear")
 	return err
 }

@@ -17,11 +17,11 @@ import (
 // mostEvents bounds how many entries of an event log are read.
 const mostEvents = 200
 
-// Events reads the newest entries of the log of the machine's hardware, the oldest first. An entry
-// that vanishes meanwhile, or cannot be read, costs that entry only. The first event says what is
-// not read.
-func (h *Host) Events(ctx context.Context) ([]providers.Event, error) {
-	l, err := h.machineLog(ctx)
+// Events reads the newest entries of the log of the machine's hardware, or of the one with an id,
+// the oldest first. An entry that vanishes meanwhile, or cannot be read, costs that entry only. The
+// first event says what is not read.
+func (h *Host) Events(ctx context.Context, log string) ([]providers.Event, error) {
+	l, err := h.findLog(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -79,17 +79,18 @@ func parseEventTime(s string) time.Time {
 	return time.Time{}
 }
 
-// ClearEvents empties the log of the machine's hardware, and no other one: security and audit logs
-// are not for Holdfast to clear. Finding it can take a slow BMC longer than any effect may wait.
-func (h *Host) ClearEvents(ctx context.Context) error {
+// ClearEvents empties the log of the machine's hardware, or the one with an id, and no other one:
+// security and audit logs are not for Holdfast to clear. Finding it can take a slow BMC longer than
+// any effect may wait.
+func (h *Host) ClearEvents(ctx context.Context, log string) error {
 	const what = "clear the event log"
-	l, err := h.machineLog(providers.Unhurried(ctx))
+	l, err := h.findLog(providers.Unhurried(ctx), log)
 	if err != nil {
 		return access.Classify("find the event log", err, false)
 	}
-	if logRank(l.name, l.Text("Name"), l.Text("LogEntryType")) == unclearRank {
+	if log == "" && logRank(l.name, l.Text("Name"), l.Text("LogEntryType")) == unclearRank {
 		return providers.Errorf(providers.Unsupported, what,
-			"it is unclear whether log %s is the hardware's: clear it at the BMC", l.name)
+			"it is unclear whether log %s is the hardware's: name it to clear it (--log %s)", l.name, l.name)
 	}
 	target := l.clear()
 	if target == "" {

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -115,7 +116,8 @@ func (h *Host) machineLog(ctx context.Context) (*eventLog, error) {
 			names = append(names, l.name)
 		}
 		return nil, providers.Errorf(providers.Unsupported, what,
-			"it is unclear which log is the hardware's: the BMC has %s", text.Clip(strings.Join(names, ", "), 200))
+			"it is unclear which log is the hardware's: the BMC has %s: name one (--log %s)",
+			text.Clip(strings.Join(names, ", "), 200), names[0])
 	}
 	best := all[0]
 	for _, l := range all[1:] {
@@ -125,6 +127,45 @@ func (h *Host) machineLog(ctx context.Context) (*eventLog, error) {
 		}
 	}
 	return best.eventLog, nil
+}
+
+// findLog returns the log with an id, or, if that is empty, the log of the machine's hardware. It
+// finds no log that belongs to the BMC itself, such as a security or audit log.
+func (h *Host) findLog(ctx context.Context, id string) (*eventLog, error) {
+	if id == "" {
+		return h.machineLog(ctx)
+	}
+	what := "find log " + text.Clip(id, 64)
+	s, err := h.known(ctx, bootFresh)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	var first error // of the places at which the log may be
+	look := func(all []rankedLog, gaps []error, err error) *eventLog {
+		for _, l := range all {
+			if strings.EqualFold(l.name, id) {
+				return l.eventLog
+			}
+			names = append(names, l.name)
+		}
+		if gaps = append(gaps, err); first == nil {
+			first = gaps[0]
+		}
+		return nil
+	}
+	if l := look(h.logsAt(ctx, s.LogServices.ID)); l != nil {
+		return l, nil
+	}
+	if l := look(h.managerLogs(ctx)); l != nil {
+		return l, nil
+	}
+	if first != nil && logRank(id, "", "") != 0 {
+		return nil, fmt.Errorf("%s: %w", what, first)
+	}
+	return nil, providers.Errorf(providers.Unsupported, what,
+		"the BMC has no such log of the hardware: it has %s (security, audit and service logs are left to the BMC)",
+		text.Clip(cmp.Or(strings.Join(names, ", "), "none"), 200))
 }
 
 type rankedLog struct {
