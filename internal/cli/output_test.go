@@ -45,6 +45,18 @@ func TestUnknownPathsAreRefused(t *testing.T) {
 		{"jsonpath={.machines[0].agent.agent_version}", ""},
 		{"jsonpath={..rack}", ""},
 		{"jsonpath={.machines[0]['machine_id','x']}", ""},
+		{"go-template={{.items}}", `a list has no field "items": its only key is machines`},
+		{"go-template={{range .machines}}{{.machineId}}{{end}}", `did you mean machine_id?`},
+		{"go-template={{range $i, $m := .machines}}{{$i}}{{$m.spec.rak}}{{end}}", `did you mean rack?`},
+		{"go-template={{range .machines}}{{with .spec}}{{.rak}}{{end}}{{end}}", `did you mean rack?`},
+		{"go-template={{range .machines}}{{if eq .spec.rak `r7`}}x{{end}}{{end}}", `did you mean rack?`},
+		{"go-template={{range .machines}}{{.spec.rak | len}}{{else}}{{.nothing}}{{end}}", `did you mean rack?`},
+		{"go-template={{(index .machines 0).machineid}}", `did you mean machine_id?`},
+		{"go-template={{define `m`}}{{.machineid}}{{end}}{{range .machines}}{{template `m` .}}{{end}}", `did you mean machine_id?`},
+		{"go-template={{define `m`}}{{template `m` .}}{{end}}{{if false}}{{template `m` .}}{{end}}", ""},
+		{"go-template={{range .machines}}{{$.items}}{{end}}", `a list has no field "items"`},
+		{"go-template={{range .machines}}{{.labels.none}} {{.spec.rack}} {{index .labels `x`}}{{end}}", ""},
+		{"go-template={{$first := index .machines 0}}{{$first.machine_id}} {{len .machines}} {{printf `%v` .}}", ""},
 	} {
 		var c command
 		code := ExitOK

@@ -22,8 +22,9 @@ func Kinds() []string { return []string{JSONPath, GoTemplate, CustomColumns} }
 
 // Expression is a parsed expression.
 type Expression struct {
-	execute func(w io.Writer, data any) error
-	path    *jsonpath.ListNode // nil for a template
+	execute  func(w io.Writer, data any) error
+	path     *jsonpath.ListNode // nil for a template
+	template *template.Template // nil for a path
 }
 
 // Parse parses an expression. JSONPath is that of kubectl: text with paths in braces, {range
@@ -39,7 +40,7 @@ func Parse(kind, text string) (*Expression, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse the template: %w", err)
 		}
-		return &Expression{execute: t.Execute}, nil
+		return &Expression{execute: t.Execute, template: t}, nil
 	}
 	p := jsonpath.New(JSONPath).AllowMissingKeys(true)
 	if err := p.Parse(braced(text)); err != nil {

@@ -12,11 +12,22 @@ type Shape struct {
 	Field func(name string) (Shape, error) // nil: a value without fields
 }
 
-// Check returns an error for the first path of an expression that no document of a shape has. Go
-// templates and parts that select by a pattern are not checked.
+// below returns the shape of a field.
+func (s Shape) below(name string) (Shape, error) {
+	switch {
+	case s.Open:
+		return s, nil
+	case s.Field == nil:
+		return s, fmt.Errorf("there is nothing below the value that %q is looked up in", name)
+	}
+	return s.Field(name)
+}
+
+// Check returns an error for the first path of an expression that no document of a shape has. Parts
+// that select by a pattern, and values of functions, are not checked.
 func (e *Expression) Check(of Shape) error {
-	if e.path == nil {
-		return nil
+	if e.template != nil {
+		return checkTemplate(e.template, of)
 	}
 	_, err := follow(e.path.Nodes, of, of)
 	return err
@@ -46,12 +57,8 @@ func follow(nodes []jsonpath.Node, at, top Shape) (Shape, error) {
 				start = top
 			}
 		case *jsonpath.FieldNode:
-			switch {
-			case at.Open || n.Value == "":
-			case at.Field == nil:
-				err = fmt.Errorf("there is nothing below the value that %q is looked up in", n.Value)
-			default:
-				at, err = at.Field(n.Value)
+			if n.Value != "" {
+				at, err = at.below(n.Value)
 			}
 		case *jsonpath.FilterNode:
 			_, err = follow(n.Left.Nodes, at, top)
