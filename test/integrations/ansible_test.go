@@ -101,6 +101,39 @@ func lookup(t *testing.T, l *lab) {
 	}
 }
 
+// preflight checks that a misspelled name in an inventory, or a missing binary, ends a playbook with
+// the name and the remedy, and does not pass as a default.
+func preflight(t *testing.T, l *lab) {
+	playbooks, err := filepath.Abs("../../deploy/ansible/playbooks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(ansible(t, l), "ANSIBLE_CONFIG="+filepath.Join(playbooks, "..", "ansible.cfg"))
+	const host = ":\n  hosts: {n1: {ansible_host: 127.0.0.1, ansible_connection: local}}\n  vars: {"
+	for _, tt := range []struct{ name, playbook, inventory, args, want string }{
+		{"variable", "preflight", "holdfast_peers" + host + "holdfast_clustr: prod}\n", "",
+			"n1: unknown variable holdfast_clustr: want one like holdfast_cluster"},
+		{"variable of the command line", "preflight", "holdfast_peers" + host + "holdfast_cluster: prod}\n",
+			"-e holdfast_binry=/bin/false", "unknown variable holdfast_binry: want one like holdfast_binary"},
+		{"group", "site", "holdfast_peer" + host + "holdfast_cluster: prod}\n", "",
+			"no host in the group holdfast_peers; its groups are holdfast_peer: name the group so, or set holdfast_group"},
+		{"group of agents", "agents", "holdfast_agent" + host + "}\n", "",
+			"no host in the group holdfast_agents; its groups are holdfast_agent: name the group so, or set holdfast_agents_group"},
+		{"binary", "preflight", "holdfast_peers" + host + "holdfast_cluster: prod}\n", "-e holdfast_binary=/missing/holdfast",
+			"/missing/holdfast does not run here (there is no such file): build it with make build, or set holdfast_binary"},
+	} {
+		file := filepath.Join(l.dir, "inventory.yml")
+		if err := os.WriteFile(file, []byte(tt.inventory), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"-i", file, "-e", "ansible_become=false", filepath.Join(playbooks, tt.playbook+".yml")},
+			strings.Fields(tt.args)...)
+		if _, err := l.try(env, "ansible-playbook", args...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
 // elsewhere stores a context of the lab's peer, and returns a variable that names another cluster.
 // A context that an option names must have priority over it.
 func (l *lab) elsewhere() string {

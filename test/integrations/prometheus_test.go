@@ -44,6 +44,7 @@ func TestOtherTools(t *testing.T) {
 		}
 		t.Run("inventory", func(t *testing.T) { inventory(t, l) })
 		t.Run("lookup", func(t *testing.T) { lookup(t, l) })
+		t.Run("preflight", func(t *testing.T) { preflight(t, l) })
 	})
 }
 
