@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -53,6 +56,30 @@ func (a *app) completeFlag(cmd *cobra.Command, flag string, values completer) {
 	) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return one(cmd, nil, part)
 	})
+}
+
+// oneOf makes a flag take one of some words, in any case, and completes them.
+func oneOf(cmd *cobra.Command, flag string, words ...string) {
+	f := cmd.Flags().Lookup(flag)
+	f.Value = &oneOfValue{Value: f.Value, words: words}
+	choices(cmd, flag, words...)
+}
+
+// oneOfValue is the value of a flag of oneOf.
+type oneOfValue struct {
+	pflag.Value
+
+	words []string
+}
+
+// Set implements pflag.Value.
+func (v *oneOfValue) Set(text string) error {
+	for _, word := range v.words {
+		if enumName(text) == enumName(word) {
+			return v.Value.Set(word)
+		}
+	}
+	return fmt.Errorf("%q is not one of %s", text, strings.Join(v.words, ", "))
 }
 
 // choices completes the value of a flag with fixed words.

@@ -90,7 +90,7 @@ func TestContextSetRefuses(t *testing.T) {
 		{[]string{"c", "--addr", "a:1,http://x:1"}, `address "http://x:1" is a URL: leave out "http://"`},
 		{[]string{"c", "--addr", "10.0.0.300"}, "four numbers"},
 		{[]string{"c", "--addr", ","}, `--addr: "," has no address`},
-		{[]string{"c", "--addr", ""}, `--addr: "" has no address`},
+		{[]string{"c", "--addr", ""}, `--addr: "": is empty`},
 		{[]string{"c"}, "--addr is missing"},
 	} {
 		c := command{env: map[string]string{"HOME": home}}

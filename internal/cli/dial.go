@@ -70,7 +70,7 @@ func WithClientFlags(cmd *cobra.Command) *cobra.Command {
 // ClientConfig returns the connection settings of the global flags, the environment and the
 // context, for commands of other packages.
 func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
-	a := &app{Streams: s}
+	a := &app{Streams: s, root: cmd} // cmd has all global flags
 	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))
 	g, fs := &a.globals, cmd.Flags()
 	for name, to := range map[string]*string{"addr": &g.addr, "token": &g.token, "context": &g.context, "ca": &g.ca,
@@ -85,6 +85,11 @@ func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
 }
 
 func (a *app) clientConfig() (client.Config, error) {
+	for _, name := range []string{"token", "ca", "cert", "key"} { // context set takes an empty one
+		if f := a.global(name); f.Changed && f.Value.String() == "" {
+			return client.Config{}, usagef("--%s: %q: %s", name, "", errEmpty)
+		}
+	}
 	target, err := a.target()
 	if err != nil {
 		return client.Config{}, err

@@ -51,6 +51,7 @@ With --cursor it starts after that event; the last 65,536 events are kept.`,
 	}
 	o.register(cmd)
 	cmd.Flags().StringVar(&filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
+	allowEmpty(cmd.Flags(), "filter")
 	cmd.Flags().Uint64Var(&cursor, "cursor", 0, "go on after the event with this cursor, instead of from now on")
 	return cmd
 }

@@ -78,9 +78,9 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 	f.StringVar(&in.image.Description, "description", "", "description of the image")
 	f.BoolVar(&in.replace, "replace", false, "replace another image of this name")
 	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files and check the image, but do not store it")
-	choices(cmd, "arch", "amd64", "arm64")
-	choices(cmd, "format", "raw", "qcow2", "tar")
-	choices(cmd, "compression", "none", "gzip", "zstd")
+	oneOf(cmd, "arch", "amd64", "arm64")
+	oneOf(cmd, "format", "raw", "qcow2", "tar")
+	oneOf(cmd, "compression", "none", "gzip", "zstd")
 	return cmd
 }
 

@@ -29,9 +29,11 @@ func (l *listing) register(cmd *cobra.Command, filterExample string, label bool)
 	l.filterable = filterExample != ""
 	if l.filterable {
 		cmd.Flags().StringVar(&l.filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
+		allowEmpty(cmd.Flags(), "filter")
 	}
 	if l.filterable && label {
 		registerLabels(cmd, &l.labels)
+		allowEmpty(cmd.Flags(), "labels")
 		cmd.Flags().StringSliceVarP(&l.columns, "label-columns", "L", nil, "add a column for each of these labels")
 	}
 	cmd.Flags().StringVar(&l.sortBy, "sort-by", "",

@@ -49,6 +49,10 @@ each machine in it.`,
 	}
 	o.register(cmd, shapes(machineKind())...)
 	spec.register(cmd.Flags())
+	for _, d := range specFields() {
+		allowEmpty(cmd.Flags(), d[0])
+	}
+	allowEmpty(cmd.Flags(), "mac", "ssh-host-key")
 	in.register(cmd.Flags(), "machines")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // app is one run of the command line.
@@ -12,6 +13,8 @@ type app struct {
 	Streams
 	globals globals
 	root    *cobra.Command
+
+	completing bool // for a shell
 }
 
 const rootLong = `Holdfast is a highly available control plane for bare metal.
@@ -95,8 +98,16 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		return a.completeContexts(cmd, nil, part)
 	}) // it fails only for a flag that does not exist
 	sameFlag(a.root)
+	for _, cmd := range a.root.Commands() {
+		if cmd.GroupID != groupServe { // the settings of a peer may be empty
+			checkFlags(&a.completing, cmd, cmd.Flags(), cmd.PersistentFlags())
+		}
+	}
+	allowEmpty(a.root.PersistentFlags(), "token", "ca", "cert", "key") // context set clears with it
+	checkFlags(&a.completing, &cobra.Command{}, a.root.PersistentFlags())
 	a.root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		if cmd.Name() == cobra.ShellCompRequestCmd { // not for each command: cobra keeps completions forever
+			a.completing = true
 			a.completeFlags(a.root)
 		}
 	}
@@ -119,4 +130,9 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	return ExitCode(err)
 }
 
-func (a *app) timeoutGiven() bool { return a.root.PersistentFlags().Changed("timeout") }
+func (a *app) timeoutGiven() bool { return a.global("timeout").Changed }
+
+// global returns a global flag of the command line.
+func (a *app) global(name string) *pflag.Flag {
+	return cmp.Or(a.root.PersistentFlags().Lookup(name), a.root.Flags().Lookup(name))
+}

@@ -106,7 +106,7 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
 	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
-	choices(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
+	oneOf(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
 	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd
 }

@@ -32,7 +32,7 @@ func TestRunStart(t *testing.T) {
 	if m == nil {
 		t.Fatalf("got stderr %q, want the new request id", c.err.String())
 	}
-	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "repave", PlanId: "p",
+	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "REPAVE", PlanId: "p",
 		Params: map[string]string{"image": "ubuntu=24.04", "cluster_ref": "c"}}
 	if diff := cmp.Diff(want, asked[*holdfastv1.StartRunRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)

@@ -43,6 +43,7 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 	}
 	o.register(cmd)
 	cmd.Flags().StringVar(&filter, "filter", "", "only runs that match (AIP-160), e.g. 'machine_id = m-123'")
+	allowEmpty(cmd.Flags(), "filter")
 	cmd.Flags().Uint64Var(&cursor, "cursor", 0,
 		"go on after the event with this cursor, instead of starting with the current state")
 	return cmd

@@ -101,8 +101,8 @@ func lookup(t *testing.T, l *lab) {
 	}
 }
 
-// preflight checks that a misspelled name in an inventory, or a missing binary, ends a playbook with
-// the name and the remedy, and does not pass as a default.
+// preflight checks that a misspelled name in an inventory, or a missing binary, ends a playbook
+// with the name and the remedy, and does not pass as a default.
 func preflight(t *testing.T, l *lab) {
 	playbooks, err := filepath.Abs("../../deploy/ansible/playbooks")
 	if err != nil {
@@ -118,7 +118,7 @@ func preflight(t *testing.T, l *lab) {
 		{"group", "site", "holdfast_peer" + host + "holdfast_cluster: prod}\n", "",
 			"no host in the group holdfast_peers; its groups are holdfast_peer: name the group so, or set holdfast_group"},
 		{"group of agents", "agents", "holdfast_agent" + host + "}\n", "",
-			"no host in the group holdfast_agents; its groups are holdfast_agent: name the group so, or set holdfast_agents_group"},
+			"no host in the group holdfast_agents; its groups are holdfast_agent: name the group so, or set holdfast_agents_"},
 		{"binary", "preflight", "holdfast_peers" + host + "holdfast_cluster: prod}\n", "-e holdfast_binary=/missing/holdfast",
 			"/missing/holdfast does not run here (there is no such file): build it with make build, or set holdfast_binary"},
 	} {

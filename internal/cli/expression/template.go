@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"slices"
 	"text/template"
 	"text/template/parse"
 )
@@ -74,16 +75,10 @@ func (w *walker) call(n *parse.TemplateNode, dot Shape) error {
 		return err
 	}
 	t := w.all.Lookup(n.Name)
-	for _, name := range w.entered {
-		if name == n.Name {
-			return nil
-		}
-	}
-	if t == nil || t.Tree == nil {
+	if t == nil || t.Tree == nil || slices.Contains(w.entered, n.Name) {
 		return nil
 	}
-	inner := walker{all: w.all, vars: map[string]Shape{"$": to}, entered: append(w.entered[:len(w.entered):len(w.entered)],
-		n.Name)}
+	inner := walker{all: w.all, vars: map[string]Shape{"$": to}, entered: append(slices.Clip(w.entered), n.Name)}
 	return inner.list(t.Root, to)
 }
 

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// mayBeEmpty is the annotation of a flag that takes an empty value, because "" clears something or
+// selects all.
+const mayBeEmpty = "holdfast_may_be_empty"
+
+// allowEmpty lets flags take an empty value.
+func allowEmpty(f *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = f.SetAnnotation(name, mayBeEmpty, nil) // it fails only for a flag that does not exist
+	}
+}
+
+// checkFlags makes flags, and those of the commands below one, refuse an empty value, which is
+// usually a variable of a shell that is not set, and a second one, of which the first would be
+// lost. While off is true, they take all: a shell completes a line that is not complete.
+func checkFlags(off *bool, cmd *cobra.Command, sets ...*pflag.FlagSet) {
+	for _, set := range sets {
+		set.VisitAll(func(f *pflag.Flag) {
+			_, empty := f.Annotations[mayBeEmpty]
+			switch v := f.Value.(type) {
+			case *onceValue, *manyValue: // of the parent
+			case pflag.SliceValue:
+				f.Value = &manyValue{Value: f.Value, SliceValue: v, empty: empty, off: off}
+			default:
+				f.Value = &onceValue{Value: f.Value, empty: empty, off: off}
+			}
+		})
+	}
+	for _, sub := range cmd.Commands() {
+		checkFlags(off, sub, sub.Flags(), sub.PersistentFlags())
+	}
+}
+
+var errEmpty = errors.New("is empty: give a value, or leave the flag out")
+
+// onceValue is the value of a flag that is given at most once.
+type onceValue struct {
+	pflag.Value
+
+	empty, given bool
+	off          *bool
+}
+
+// Set implements pflag.Value.
+func (v *onceValue) Set(text string) error {
+	switch {
+	case *v.off:
+	case v.given:
+		return errors.New("is given twice: give it once")
+	case !v.empty && strings.TrimSpace(text) == "":
+		return errEmpty
+	}
+	v.given = true
+	return v.Value.Set(text)
+}
+
+// manyValue is the value of a flag that may be repeated.
+type manyValue struct {
+	pflag.Value
+	pflag.SliceValue
+
+	empty bool
+	off   *bool
+}
+
+// Set implements pflag.Value.
+func (v *manyValue) Set(text string) error {
+	if !v.empty && !*v.off && strings.TrimSpace(text) == "" {
+		return errEmpty
+	}
+	return v.Value.Set(text)
+}

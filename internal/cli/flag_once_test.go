@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+)
+
+// wrongFlag is a wrong use of a flag: the arguments, and texts of the refusal.
+type wrongFlag struct{ args, want []string }
+
+// wrongUses returns wrong uses of a flag by its type.
+func wrongUses(f *pflag.Flag) []wrongFlag {
+	name := "--" + f.Name
+	bad := func(value string) wrongFlag {
+		return wrongFlag{[]string{name + "=" + value}, []string{name + ":", value}}
+	}
+	var all []wrongFlag
+	if _, ok := f.Annotations[mayBeEmpty]; !ok {
+		all = append(all, wrongFlag{[]string{name + "="}, []string{name + `: "": is empty: give a value, or leave the flag out`}})
+	}
+	good := f.NoOptDefVal
+	switch kind := f.Value.Type(); {
+	case strings.Contains(kind, "uint"):
+		all, good = append(all, bad("three"), bad("1.5"), bad("-3"), bad("99999999999999999999")), "1"
+	case strings.HasPrefix(kind, "int"):
+		all, good = append(all, bad("three"), bad("1.5"), bad("0x"), bad("99999999999999999999")), "1"
+	case kind == "float64":
+		all, good = append(all, bad("half")), "1"
+	case kind == "duration" || kind == "time":
+		all, good = append(all, bad("soon"), bad("5"), bad("1 h"), bad("5m5")), "1s"
+	case kind == "bool":
+		all, good = append(all, bad("perhaps"), bad("yes"), bad("2")), "true"
+	case kind == "string":
+		good = "x"
+	}
+	if once, ok := f.Value.(*onceValue); ok {
+		if v, ok := once.Value.(*oneOfValue); ok {
+			good = v.words[0]
+		}
+	}
+	if _, many := f.Value.(pflag.SliceValue); !many && good != "" {
+		twice := []string{name + "=" + good, name + "=" + good}
+		all = append(all, wrongFlag{twice, []string{name + ":", "is given twice: give it once"}})
+	}
+	return all
+}
+
+// commandsOf calls f with each command that runs.
+func commandsOf(root *cobra.Command, f func(*cobra.Command)) {
+	for _, sub := range root.Commands() {
+		if sub.RunE != nil && sub.Name() != "help" {
+			f(sub)
+		}
+		commandsOf(sub, f)
+	}
+}
+
+// noTerminal are streams without a terminal and an environment.
+func noTerminal() Streams {
+	return Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Now: now,
+		Getenv: func(string) string { return "" }, Size: func(io.Writer) (int, int, bool) { return 0, 0, false }}
+}
+
+// TestEachFlagRefusesWrongValues checks each flag of each command: a value of another kind, an
+// empty one and a second one are refused with the name of the flag, the value and the remedy,
+// before a request is sent.
+func TestEachFlagRefusesWrongValues(t *testing.T) {
+	f := startCluster(t, fixture())
+	uses := 0
+	commandsOf(Root(noTerminal()), func(cmd *cobra.Command) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		flags := cmd.LocalFlags()
+		if cmd.CommandPath() == "holdfast machine list" {
+			flags = cmd.Flags() // and those of all commands
+			cmd.InheritedFlags()
+		}
+		flags.VisitAll(func(flag *pflag.Flag) {
+			if flag.Name == "help" || slices.Contains([]string{"token", "ca", "cert", "key"}, flag.Name) {
+				return // the latter: TestEmptyCredentialsAreRefused
+			}
+			for _, use := range wrongUses(flag) {
+				uses++
+				var c command
+				args := append(slices.Clone(words), use.args...)
+				at := strings.Join(args, " ")
+				if code := c.run(t, f, args...); code != ExitUsage {
+					t.Errorf("%s: got exit code %d, want %d: %s", at, code, ExitUsage, c.err.String())
+				}
+				wantIn(t, at, c.err.String(), use.want...)
+			}
+		})
+	})
+	if uses < 500 {
+		t.Errorf("got %d uses, want those of all commands", uses)
+	}
+	if len(f.requests) > 0 {
+		t.Errorf("got requests: %v", f.requests)
+	}
+}
+
+// readRequest matches requests that change nothing.
+var readRequest = regexp.MustCompile(`^(Get|List|Watch|Read|Explain|WhoAmI|Probe|Verify|Stream|Wait|Collect)`)
+
+// TestEachChoiceIsChecked checks each flag with a fixed list of values, in the examples of its
+// command: another value is refused before a request changes something.
+func TestEachChoiceIsChecked(t *testing.T) {
+	const wrong = "none-of-these"
+	f := startCluster(t, fixture())
+	flags := 0
+	commandsOf(Root(noTerminal()), func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			complete, ok := cmd.GetFlagCompletionFunc(flag.Name)
+			if !ok || flag.Name == "output" || flag.Value.Type() == "bool" {
+				return
+			}
+			first, directive := complete(cmd, nil, "")
+			if len(first) < 2 || directive != cobra.ShellCompDirectiveNoFileComp {
+				return
+			}
+			for line := range strings.Lines(cmd.Example) {
+				path := "  " + cmd.CommandPath() + " "
+				if !strings.HasPrefix(line, path) || strings.ContainsAny(line, "<|>$;&") || strings.Contains(line, "='") {
+					continue
+				}
+				var args []string
+				for _, w := range exampleWord.FindAllString(strings.TrimPrefix(line, "  holdfast "), -1) {
+					args = append(args, strings.Trim(w, "'\""))
+				}
+				if i := slices.Index(args, "--"+flag.Name); i >= 0 && i+1 < len(args) {
+					args = slices.Delete(args, i, i+2)
+				}
+				args = append(args, "--"+flag.Name, wrong, "--timeout", "2s")
+				if cmd.Flags().Lookup("yes") != nil && !slices.Contains(args, "--yes") {
+					args = append(args, "--yes")
+				}
+				flags++
+				var c command
+				at := strings.Join(args, " ")
+				if code := c.run(t, f, args...); code != ExitUsage {
+					t.Errorf("%s: got exit code %d, want %d: %s", at, code, ExitUsage, c.err.String())
+				}
+				wantIn(t, at, c.err.String(), "--"+flag.Name, fmt.Sprintf("%q", wrong))
+			}
+		})
+	})
+	if flags < 5 {
+		t.Errorf("got %d uses of flags, want more", flags)
+	}
+	for _, r := range f.requests {
+		if name := string(proto.MessageName(r).Name()); !readRequest.MatchString(name) {
+			t.Errorf("got a request that changes something: %s", name)
+		}
+	}
+}
+
+// exampleWord is a word of an example, quoted or not.
+var exampleWord = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
+
+// TestEmptyCredentialsAreRefused checks that an empty variable of a shell does not select other
+// credentials, and that context set clears them.
+func TestEmptyCredentialsAreRefused(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, name := range []string{"token", "ca", "cert", "key"} {
+		c := command{env: map[string]string{"HOLDFAST_TOKEN": "hf_admin"}}
+		c.wantCode(t, c.run(t, f, "machine", "list", "--"+name+"="), ExitUsage)
+		wantIn(t, name, c.err.String(), "--"+name+`: "": is empty: give a value, or leave the flag out`)
+	}
+	if len(f.requests) > 0 {
+		t.Errorf("got requests: %v", f.requests)
+	}
+	env := map[string]string{"HOLDFAST_CONTEXTS": t.TempDir() + "/contexts.yaml"}
+	for _, token := range []string{"hf_secret", ""} {
+		c := command{env: env}
+		c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "10.0.0.1:7400", "--token", token), ExitOK)
+	}
+	c := command{env: env}
+	c.wantCode(t, c.run(t, nil, "context", "list", "-o", "json"), ExitOK)
+	wantIn(t, "context list", c.out.String(), `"token_set": false`)
+}
+
+// TestFlagsOfAnotherProgram checks that another program can use the client flags.
+func TestFlagsOfAnotherProgram(t *testing.T) {
+	s := noTerminal()
+	cmd := WithClientFlags(&cobra.Command{Use: "measure", RunE: func(cmd *cobra.Command, _ []string) error {
+		cfg, err := ClientConfig(cmd, s)
+		if err == nil && !slices.Equal(cfg.Addrs, []string{"10.0.0.1:7400"}) {
+			err = fmt.Errorf("addresses: %v", cfg.Addrs)
+		}
+		return err
+	}})
+	root := &cobra.Command{Use: "other"}
+	root.AddCommand(cmd)
+	if code := Execute(t.Context(), s, root, []string{"measure", "--addr", "10.0.0.1:7400"}); code != ExitOK {
+		t.Errorf("got exit code %d, want %d", code, ExitOK)
+	}
+}
