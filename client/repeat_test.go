@@ -71,7 +71,7 @@ func TestRules(t *testing.T) {
 		{holdfastv1.RegistryService_UpdateServiceState_FullMethodName,
 			&holdfastv1.UpdateServiceStateRequest{State: &holdfastv1.ServiceState{}}, once},
 		{holdfastv1.RegistryService_UpdateServiceState_FullMethodName,
-			&holdfastv1.UpdateServiceStateRequest{State: &holdfastv1.ServiceState{Timestamp: timestamppb.Now()}}, hedged},
+			&holdfastv1.UpdateServiceStateRequest{State: &holdfastv1.ServiceState{Timestamp: timestamppb.Now()}}, again},
 		{holdfastv1.RegistryService_DeregisterService_FullMethodName, &holdfastv1.DeregisterServiceRequest{}, again},
 		{holdfastv1.EventService_WatchEvents_FullMethodName, &holdfastv1.WatchEventsRequest{}, hedged},
 		{holdfastv1.WebhookService_PutWebhook_FullMethodName, &holdfastv1.PutWebhookRequest{}, again},

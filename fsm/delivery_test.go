@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -139,4 +140,88 @@ func TestDeliveryIsForgotten(t *testing.T) {
 	if want := 1 << 15; outcomes != want {
 		t.Errorf("got %d remembered outcomes, want %d", outcomes, want)
 	}
+}
+
+// Large outcomes are bounded in size: the oldest are forgotten, one command forgets a limited number,
+// and the newest outcome is kept even if it alone exceeds the limit.
+func TestDeliveryBytes(t *testing.T) {
+	p := fsmtest.NewPeer()
+	large := func(id string) *internalv1.RegisterMachine {
+		m := &holdfastv1.Machine{MachineId: id, Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}}
+		for i := range 250 {
+			m.Labels[fmt.Sprint("label-", i)] = strings.Repeat("x", 256)
+		}
+		return &internalv1.RegisterMachine{Machine: m}
+	}
+	const most = 16 << 20
+	size, now := 0, p.Now
+	for i := range 400 { // 70 kB each
+		id := fmt.Sprint("d", i)
+		p.Now = now // else the age would forget them
+		r := deliver(p, &internalv1.Delivery{Id: id, Since: p.Index}, large("m-"+fmt.Sprint(i%4)))
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		size = max(size, proto.Size(r.Value))
+		meta := p.View().Meta()
+		if got := meta.GetOutcomeBytes(); got > most {
+			t.Fatalf("after %d: got %d bytes of outcomes, at most %d are allowed", i, got, most)
+		}
+		if two := deliver(p, &internalv1.Delivery{Id: id, Again: true}, large("other")); two.Err != nil ||
+			two.Value.(*holdfastv1.Machine).GetMachineId() == "other" {
+			t.Fatalf("second delivery of %s: got %v, %v, want the outcome of the first", id, two.Value, two.Err)
+		}
+	}
+	kept, bytes := 0, uint64(0)
+	for k, v := range dump(t, p).Records {
+		if strings.HasPrefix(k, "OUTCOMES/") {
+			kept++
+			bytes += uint64(len(v))
+		}
+	}
+	if least := most/size - 2; kept < least || kept > most/(size-100) {
+		t.Errorf("got %d outcomes of about %d bytes, want about %d", kept, size, most/size)
+	}
+	if got := p.View().Meta().GetOutcomeBytes(); got != bytes {
+		t.Errorf("got a size of %d, want that of the records, %d", got, bytes)
+	}
+}
+
+// TestDeliveries delivers random commands, and some of them again, as peers do that lost an answer. A
+// second delivery changes nothing and has the outcome of the first.
+func TestDeliveries(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		p := furnished()
+		g := &fsmtest.Generator{Chooser: drawn{r}}
+		type sent struct {
+			c     *internalv1.Command
+			value proto.Message
+		}
+		var accepted []sent
+		for i := range rapid.IntRange(5, 60).Draw(r, "commands") {
+			c := g.Next(p.View())
+			c.Delivery = &internalv1.Delivery{Id: fmt.Sprint("d", i), Since: p.Index}
+			if res := p.Propose(proto.CloneOf(c))[0]; res.Err == nil {
+				accepted = append(accepted, sent{c, res.Value})
+			}
+			if len(accepted) == 0 || rapid.IntRange(0, 2).Draw(r, "again") > 0 {
+				continue
+			}
+			s := accepted[rapid.IntRange(max(0, len(accepted)-8), len(accepted)-1).Draw(r, "which")]
+			if _, ok := s.c.GetOp().(*internalv1.Command_RestoreBackup); ok || p.View().Meta().GetForgottenOutcome() > 0 {
+				continue // a restore forgets what was before it
+			}
+			two := proto.CloneOf(s.c)
+			two.Delivery.Again = true
+			two.Epoch, two.Time = p.View().Meta().GetEpoch(), nil
+			before := dump(t, p)
+			res := p.Propose(two)[0]
+			if diff := cmp.Diff(s.value, res.Value, protocmp.Transform()); res.Err != nil || diff != "" {
+				r.Fatalf("second delivery of %v: got %v, another outcome:\n%s", s.c, res.Err, diff)
+			}
+			if diff := before.Diff(dump(t, p)); diff != "" {
+				r.Fatalf("second delivery of %v has changed:\n%s", s.c, diff)
+			}
+		}
+	})
 }

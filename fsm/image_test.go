@@ -1,6 +1,7 @@
 package fsm_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -183,4 +184,70 @@ func TestImageInUse(t *testing.T) {
 			do(t, p, &internalv1.DeleteImage{Name: tt.used})
 		})
 	}
+}
+
+// A change of an image looks neither at the active runs of other images nor at all sessions, so that
+// it does not stop the peers of a large fleet.
+func TestImageChangesScanNothing(t *testing.T) {
+	p := fsmtest.NewPeer()
+	for _, name := range []string{"debian", "default", "other"} {
+		do(t, p, &internalv1.PutImage{Image: diskImage(name)})
+	}
+	plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "s",
+		Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}
+	do(t, p, &internalv1.CreatePlan{Plan: plan})
+	runs := 0
+	allocs := func(n int) float64 {
+		var batch []*internalv1.Command
+		for ; runs < n; runs++ {
+			id := fmt.Sprintf("m-%d", runs)
+			batch = append(batch, fsmtest.Command(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id,
+				Labels: map[string]string{"image": "other"}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}),
+				fsmtest.Command(&internalv1.StartRun{RunId: "r" + id, MachineId: id, RequestId: "q", PlanId: "p",
+					CheckedProvider: "fake"}))
+		}
+		for _, r := range p.Propose(batch...) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		i := 0
+		return testing.AllocsPerRun(20, func() {
+			image := diskImage("debian")
+			image.Description = fmt.Sprint(n, i)
+			i++
+			if r := p.Do(&internalv1.PutImage{Image: image, Replace: true}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		})
+	}
+	few, many := allocs(10), allocs(1000)
+	if many > 2*few+50 {
+		t.Errorf("got %.0f allocations with 1000 active runs, and %.0f with 10", many, few)
+	}
+	refused(t, p, &internalv1.DeleteImage{Name: "other"}, fsm.FailedPrecondition, fsm.ReasonImageInUse)
+}
+
+// The label of a machine chooses the image when the run starts. A later label does not change what
+// the run installs.
+func TestImageOfARunIsFixed(t *testing.T) {
+	p := fsmtest.NewPeer()
+	for _, name := range []string{"debian", "other"} {
+		do(t, p, &internalv1.PutImage{Image: diskImage(name)})
+	}
+	plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "s",
+		Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}
+	do(t, p, &internalv1.CreatePlan{Plan: plan})
+	m := &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"image": "debian"},
+		Spec: &holdfastv1.MachineSpec{Provider: "fake"}}
+	do(t, p, &internalv1.RegisterMachine{Machine: m})
+	run := do(t, p, &internalv1.StartRun{RunId: "r", MachineId: "m", RequestId: "q", PlanId: "p",
+		CheckedProvider: "fake"}).(*holdfastv1.Run)
+	m.Labels["image"] = "other"
+	m = do(t, p, &internalv1.UpdateMachine{Machine: m, Paths: []string{"labels"}}).(*holdfastv1.Machine)
+	if got := fsm.ImageOf(plan.GetSteps()[0].GetRepave(), run, m); run.GetImage() != "debian" || got != "debian" {
+		t.Errorf("got %q, and %q of the run, want debian", got, run.GetImage())
+	}
+	do(t, p, &internalv1.DeleteImage{Name: "other"})
+	refused(t, p, &internalv1.DeleteImage{Name: "debian"}, fsm.FailedPrecondition, fsm.ReasonImageInUse)
 }

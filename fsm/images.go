@@ -29,8 +29,8 @@ func NormalImage(i *holdfastv1.Image) *holdfastv1.Image { return images.Normal(i
 // SameImage reports whether two images are equal except for the fields that the server sets.
 func SameImage(a, b *holdfastv1.Image) bool { return images.Same(a, b) }
 
-// ImageOf returns the name of the image that a step of a run installs: its own, else the
-// run's parameter, else the machine's label, else "default".
+// ImageOf returns the name of the image that a step of a run installs: its own, else that of the
+// run. A run that was not started has the image that it would have on the machine.
 func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
 	return images.Of(s, run, m)
 }

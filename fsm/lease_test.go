@@ -209,6 +209,14 @@ func TestEndedLeasesAreForgottenAfterAnHour(t *testing.T) {
 	if l, ok := p.View().Lease(ofMachine, "m-1"); ok {
 		t.Errorf("lease is still there: %v", l)
 	}
+	registerAgent(t, p, "m-1") // heartbeats to the lease before it may still be on their way
+	if g := lease(t, p, ofMachine, "m-1").GetRef().GetGeneration(); g != 3 {
+		t.Errorf("generation after the lease was forgotten: got %d, want 3", g)
+	}
+	registerAgent(t, p, "m-7")
+	if g := lease(t, p, ofMachine, "m-7").GetRef().GetGeneration(); g < 3 {
+		t.Errorf("generation of another machine: got %d, want none that may be of an earlier lease", g)
+	}
 }
 
 func TestStaleLeadersMoveNoLease(t *testing.T) {

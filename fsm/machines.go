@@ -42,7 +42,6 @@ func DiskInDoubt(m *holdfastv1.Machine) bool { return lifecycle.DiskInDoubt(m) }
 
 // ApprovedPlan returns the plan that installs a machine when it boots from the network, or
 // "". It requires that an admin has moved the node to pending, and that it has a workflow.
-// Nodes that were pending before feature level 2 are not installed this way.
 func ApprovedPlan(m *holdfastv1.Machine) string { return lifecycle.ApprovedPlan(m) }
 
 // NodeStateName returns a state in the lower case of the node API.

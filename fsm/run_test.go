@@ -35,7 +35,7 @@ func TestStartRun(t *testing.T) {
 			{Name: "b", State: holdfastv1.StepStatus_WAITING, Kind: "repave", TimeoutSeconds: 7, MaxRetries: 0},
 		},
 		WaitingFor: "a free slot", WaitingSince: now, QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester",
-		Effect: "erases the disk and installs ubuntu", Revision: p.Index}
+		Effect: "erases the disk and installs ubuntu", Image: "ubuntu", Revision: p.Index}
 	same(t, "result", want, got)
 	same(t, "stored", want, getRun(t, p, "run-request-1"))
 	m := getMachine(t, p, "m-1").GetStatus()

@@ -80,7 +80,7 @@ func TestWebhookMetrics(t *testing.T) {
 	n.Machine(t, "m-2")
 	for _, name := range []string{"fails", "off"} {
 		w, _ := n.Peer.FSM.View().Webhook(name)
-		n.Do(t, &internalv1.NoteDelivery{Name: name, Cursor: w.GetCursor(), Failures: 3, LastError: "500", Missed: 1})
+		n.Do(t, &internalv1.NoteDelivery{Name: name, Cursor: w.GetCursor(), Failures: 3, LastError: "500", MissedTotal: 1})
 	}
 	n.Do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "off", Url: "http://127.0.0.1:1/", Disabled: true}})
 	w, _ := n.Peer.FSM.View().Webhook("fails")

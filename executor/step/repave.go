@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -22,7 +23,7 @@ func (a installStep) repave(imager providers.Imager, s *holdfastv1.RepaveImage) 
 		CloudInit: s.GetCloudInit(),
 		Disk:      s.GetDisk(),
 		Wipe:      s.GetWipe(),
-		Image:     a.param(s.GetImage(), "image", a.Machine.GetLabels()["image"], "default"),
+		Image:     fsm.ImageOf(s, a.Run, a.Machine),
 		Boot:      a.networkBoot(),
 	}
 	return Action{Do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}

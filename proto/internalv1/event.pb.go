@@ -116,15 +116,12 @@ func (x *DeleteWebhook) GetName() string {
 
 // NoteDelivery records the progress of a webhook. The leader proposes it.
 type NoteDelivery struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Cursor    uint64                 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"`                       // never goes back
-	Failures  uint32                 `protobuf:"varint,3,opt,name=failures,proto3" json:"failures,omitempty"`                   // consecutive failed tries
-	LastError string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last one
-	Missed    uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`                       // more events that were deleted before delivery, before feature level 2
-	// All events missed so far, so that a repeated command counts them once. From feature level
-	// 2.
-	MissedTotal   uint64 `protobuf:"varint,6,opt,name=missed_total,json=missedTotal,proto3" json:"missed_total,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cursor        uint64                 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"`                              // never goes back
+	Failures      uint32                 `protobuf:"varint,3,opt,name=failures,proto3" json:"failures,omitempty"`                          // consecutive failed tries
+	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`        // of the last one
+	MissedTotal   uint64                 `protobuf:"varint,5,opt,name=missed_total,json=missedTotal,proto3" json:"missed_total,omitempty"` // all events deleted before delivery so far: a repeated command counts them once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,13 +184,6 @@ func (x *NoteDelivery) GetLastError() string {
 	return ""
 }
 
-func (x *NoteDelivery) GetMissed() uint64 {
-	if x != nil {
-		return x.Missed
-	}
-	return 0
-}
-
 func (x *NoteDelivery) GetMissedTotal() uint64 {
 	if x != nil {
 		return x.MissedTotal
@@ -210,15 +200,14 @@ const file_proto_internal_v1_event_proto_rawDesc = "" +
 	"PutWebhook\x12.\n" +
 	"\awebhook\x18\x01 \x01(\v2\x14.holdfast.v1.WebhookR\awebhook\"#\n" +
 	"\rDeleteWebhook\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xb0\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x98\x01\n" +
 	"\fNoteDelivery\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\x04R\x06cursor\x12\x1a\n" +
 	"\bfailures\x18\x03 \x01(\rR\bfailures\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x04 \x01(\tR\tlastError\x12\x16\n" +
-	"\x06missed\x18\x05 \x01(\x04R\x06missed\x12!\n" +
-	"\fmissed_total\x18\x06 \x01(\x04R\vmissedTotalB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"last_error\x18\x04 \x01(\tR\tlastError\x12!\n" +
+	"\fmissed_total\x18\x05 \x01(\x04R\vmissedTotalB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_event_proto_rawDescOnce sync.Once

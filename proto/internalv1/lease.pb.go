@@ -587,7 +587,7 @@ type Lease struct {
 	Metrics       *v1.AgentMetrics `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	AgentVersion  string           `protobuf:"bytes,9,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	Ready         bool             `protobuf:"varint,10,opt,name=ready,proto3" json:"ready,omitempty"` // a heartbeat has changed its owner; later ones change the lease only
-	Gone          bool             `protobuf:"varint,11,opt,name=gone,proto3" json:"gone,omitempty"`   // its owner has deregistered or was deleted; deleted an hour after expired_at
+	Gone          bool             `protobuf:"varint,11,opt,name=gone,proto3" json:"gone,omitempty"`   // its owner has deregistered or was deleted; deleted an hour after expired_at, see Meta
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

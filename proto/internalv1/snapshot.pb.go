@@ -228,6 +228,7 @@ type Meta struct {
 	LastOutcome       uint64                 `protobuf:"varint,28,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`                // number of the newest remembered outcome, see StoredOutcome
 	ForgottenOutcome  uint64                 `protobuf:"varint,29,opt,name=forgotten_outcome,json=forgottenOutcome,proto3" json:"forgotten_outcome,omitempty"` // index of the newest entry whose outcome is forgotten
 	OutcomeBytes      uint64                 `protobuf:"varint,30,opt,name=outcome_bytes,json=outcomeBytes,proto3" json:"outcome_bytes,omitempty"`             // size of all remembered outcomes
+	EndedGeneration   uint64                 `protobuf:"varint,31,opt,name=ended_generation,json=endedGeneration,proto3" json:"ended_generation,omitempty"`    // the highest one of the leases that were deleted
 	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -420,6 +421,13 @@ func (x *Meta) GetForgottenOutcome() uint64 {
 func (x *Meta) GetOutcomeBytes() uint64 {
 	if x != nil {
 		return x.OutcomeBytes
+	}
+	return 0
+}
+
+func (x *Meta) GetEndedGeneration() uint64 {
+	if x != nil {
+		return x.EndedGeneration
 	}
 	return 0
 }
@@ -730,7 +738,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\x9b\a\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xc6\a\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -763,7 +771,8 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"lastBackup\x12!\n" +
 	"\flast_outcome\x18\x1c \x01(\x04R\vlastOutcome\x12+\n" +
 	"\x11forgotten_outcome\x18\x1d \x01(\x04R\x10forgottenOutcome\x12#\n" +
-	"\routcome_bytes\x18\x1e \x01(\x04R\foutcomeBytes\x121\n" +
+	"\routcome_bytes\x18\x1e \x01(\x04R\foutcomeBytes\x12)\n" +
+	"\x10ended_generation\x18\x1f \x01(\x04R\x0fendedGeneration\x121\n" +
 	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\"\xea\x01\n" +
 	"\x05Clock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1b\n" +

@@ -35,7 +35,7 @@ func secretNotFound(name string) *refusal.Error {
 
 // ValidSecretName reports whether a name may be that of a secret.
 func ValidSecretName(name string) bool {
-	return lex.ValidName(strings.ReplaceAll(name, "/", "."), maxSecretName)
+	return lex.ValidPath(name, maxSecretName)
 }
 
 // ValidateSecret returns the violations of a secret's public part, except for its version.

@@ -107,7 +107,7 @@ func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
 		w.TriedAt = t.Now
 	}
 	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), core.MaxPrincipal)
-	w.Missed = max(w.GetMissed()+c.GetMissed(), c.GetMissedTotal())
+	w.Missed = max(w.GetMissed(), c.GetMissedTotal())
 	t.Webhooks.Put(w)
 	return nil
 }

@@ -48,6 +48,7 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 	m.Clock = had.GetClock()
 	m.LastBackup = earlier(takenAt, m.GetNow()) // nothing newer is in that file
 	m.LeaseClockMs = max(had.GetLeaseClockMs(), m.GetLeaseClockMs())
+	m.EndedGeneration = max(had.GetEndedGeneration(), m.GetEndedGeneration())
 	m.LastOutcome, m.ForgottenOutcome, m.OutcomeBytes = had.GetLastOutcome(), t.Index, 0
 	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1
 	m.FirstEvent = m.GetLastEvent() + 1

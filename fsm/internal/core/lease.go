@@ -36,7 +36,8 @@ func (s *State) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lea
 // GrantLease grants a lease, or its next generation. The grant counts as a heartbeat. Without
 // a TTL it gets that of the previous generation, or the default of its kind.
 func (t *Tx) GrantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *internalv1.Lease {
-	l := &internalv1.Lease{Ref: &internalv1.LeaseRef{Kind: kind, Id: id, Generation: 1}, TtlMs: ttlMS}
+	l := &internalv1.Lease{Ref: &internalv1.LeaseRef{Kind: kind, Id: id, Generation: t.Meta.GetEndedGeneration() + 1},
+		TtlMs: ttlMS}
 	if old, ok := t.Lease(kind, id); ok {
 		l.Ref.Generation = old.GetRef().GetGeneration() + 1
 		if l.TtlMs <= 0 {
@@ -66,6 +67,13 @@ func defaultTTL(kind internalv1.LeaseRef_Kind) time.Duration {
 		return InstallTTL
 	}
 	return machineTTL
+}
+
+// DropLease deletes a lease that its owner has ended. A later lease of this owner has a higher
+// generation, because all new ones have.
+func (t *Tx) DropLease(l *internalv1.Lease) {
+	t.Meta.EndedGeneration = max(t.Meta.GetEndedGeneration(), l.GetRef().GetGeneration())
+	t.Leases.Delete(schema.LeaseKey(l.GetRef()))
 }
 
 // EndLease ends a lease at the request of its owner, or because the owner was deleted.

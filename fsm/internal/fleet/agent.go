@@ -40,6 +40,9 @@ func CreateAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) (*holdfast
 			"machine %q exists and cannot wait for an agent: it is in another pool, retired, or has one", id).
 			With("machine_id", id)
 	case !exists:
+		if err := checkSpelling(t, id); err != nil {
+			return nil, err
+		}
 		m = newMachineRecord(t, id, c.GetPool())
 	}
 	if tok := c.GetToken(); tok != nil {
@@ -97,6 +100,11 @@ func RegisterAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine
 			With("machine_id", m.GetMachineId())
 	case exists && m.GetSpec().GetPool() != "" && m.GetSpec().GetPool() != in.GetPoolName():
 		return nil, invalidPool(in.GetPoolName()).With("machine_id", m.GetMachineId())
+	}
+	if !exists {
+		if err := checkSpelling(t, in.GetMachineId()); err != nil {
+			return nil, err
+		}
 	}
 	own, err := enrollment(t, m, in.GetMachineId(), c.GetToken())
 	if err != nil {

@@ -109,6 +109,9 @@ func RegisterMachine(t *core.Tx, c *internalv1.RegisterMachine) (*holdfastv1.Mac
 		}
 		return replaceInventory(t, old, m)
 	}
+	if err := checkSpelling(t, in.GetMachineId()); err != nil {
+		return nil, err
+	}
 	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec(), CreatedAt: t.Now,
 		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
 	if m.Spec == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -81,7 +82,17 @@ func CheckNewNode(t *core.Tx, id string, generated bool) *refusal.Error {
 	case t.Machines.Has(id):
 		return refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT", "machine %q exists", id).With("machine_id", id)
 	}
-	return nil
+	return checkSpelling(t, id)
+}
+
+// checkSpelling refuses the id of a new machine that is that of another one in other letters.
+func checkSpelling(t *core.Tx, id string) *refusal.Error {
+	if !schema.Respelled(t.Machines, schema.MachinesByLower, id) {
+		return nil
+	}
+	return refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT",
+		"machine %q differs from another machine only in capital letters: use the same spelling everywhere", id).
+		With("machine_id", id)
 }
 
 // CheckDiscovery refuses another discovered machine if limit of them already wait for

@@ -75,10 +75,16 @@ func Normal(i *holdfastv1.Image) *holdfastv1.Image {
 // Same reports whether two images are equal except for the fields that the server sets.
 func Same(a, b *holdfastv1.Image) bool { return proto.Equal(Normal(a), Normal(b)) }
 
-// Of returns the name of the image that a step of a run installs: its own, else the
-// run's parameter, else the machine's label, else "default".
+// Of returns the name of the image that a step of a run installs: its own, else that of the run.
+// A run that was not started has the image that it would have on the machine.
 func Of(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
-	return cmp.Or(s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"], "default")
+	return cmp.Or(s.GetImage(), run.GetImage(), OfRun(run.GetParams(), m))
+}
+
+// OfRun returns the name of the image of a run that starts with parameters on a machine: that of
+// the parameters, else the machine's label, else "default".
+func OfRun(params map[string]string, m *holdfastv1.Machine) string {
+	return cmp.Or(params["image"], m.GetLabels()["image"], "default")
 }
 
 // ArchOf returns the architecture of a name, as images have it: amd64 or arm64. It returns ""

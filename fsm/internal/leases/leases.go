@@ -19,8 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leases that their owner has ended are kept for a while, so that the lease engine reads the end,
-// and generations keep rising.
+// Leases that their owner has ended are kept for a while, so that the lease engine reads the end.
 const (
 	goneFor   = time.Hour
 	goneBatch = 64 // deleted by one command, at most
@@ -38,7 +37,7 @@ func advanceLeaseClock(t *core.Tx, ms int64) {
 		stale = append(stale, l)
 	}
 	for _, l := range stale {
-		t.Leases.Delete(schema.LeaseKey(l.GetRef()))
+		t.DropLease(l)
 	}
 }
 

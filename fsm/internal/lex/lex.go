@@ -54,6 +54,20 @@ func ValidName(s string, most int) bool {
 	return true
 }
 
+// ValidPath reports whether a text is 1 to most bytes of names that are separated by '/', such as the
+// id of a plan. Each of them is a part of a URL's path.
+func ValidPath(s string, most int) bool {
+	if len(s) > most {
+		return false
+	}
+	for name := range strings.SplitSeq(s, "/") {
+		if !ValidName(name, most) {
+			return false
+		}
+	}
+	return true
+}
+
 // maxIdent is the maximum length of an id of any kind: that of pools, providers, plans and secrets.
 const maxIdent = 128
 
@@ -65,7 +79,7 @@ const tokenLen = 86
 // letters may be one.
 func Ident(id string) string {
 	likeToken := len(id) == tokenLen && !strings.ContainsAny(id, "./:")
-	if !likeToken && ValidName(strings.ReplaceAll(id, "/", "."), maxIdent) {
+	if !likeToken && ValidPath(id, maxIdent) {
 		return id
 	}
 	return "?"

@@ -38,7 +38,6 @@ func NodeRoute(from, to holdfastv1.Node_State) []holdfastv1.Node_State {
 
 // ApprovedPlan returns the plan that installs a machine when it boots from the network, or
 // "". It requires that an admin has moved the node to pending, and that it has a workflow.
-// Nodes that were pending before feature level 2 are not installed this way.
 func ApprovedPlan(m *holdfastv1.Machine) string {
 	s, n := m.GetStatus(), m.GetNode()
 	if s.GetNodeState() != holdfastv1.Node_PENDING || s.GetPhase() != holdfastv1.MachineStatus_READY ||

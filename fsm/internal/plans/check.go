@@ -3,7 +3,6 @@ package plans
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
@@ -26,7 +25,7 @@ func Validate(p *holdfastv1.Plan) []refusal.FieldViolation {
 		return bad
 	}
 	bad := refusal.Violations{Prefix: "plan."}
-	if !lex.ValidName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
+	if !lex.ValidPath(p.GetPlanId(), maxPlanIDLength) {
 		bad.Add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
 	}
 	if len(p.GetSteps()) == 0 {

@@ -47,6 +47,13 @@ func Installs(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool { return s.GetRepave() != nil })
 }
 
+// NeedsImage reports whether a plan has a step that installs the image of its run.
+func NeedsImage(p *holdfastv1.Plan) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
+		return s.GetRepave() != nil && s.GetRepave().GetImage() == ""
+	})
+}
+
 // CheckReplace returns an error if a plan may not be replaced.
 func CheckReplace(old *holdfastv1.Plan, replace bool) *refusal.Error {
 	switch id := old.GetPlanId(); {

@@ -108,7 +108,7 @@ func checkName(p *holdfastv1.Param, orURL bool, value, shown string) string {
 	if p.Max != nil {
 		limit = p.GetMax()
 	}
-	switch ok := lex.ValidName(strings.ReplaceAll(value, "/", "."), int(limit)); {
+	switch ok := lex.ValidPath(value, int(limit)); {
 	case ok && int64(len(value)) >= int64(p.GetMin()):
 		return ""
 	case orURL && strings.Contains(value, "://") && CheckMediaURL(value) == nil:

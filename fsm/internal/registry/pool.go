@@ -34,6 +34,9 @@ func CreatePool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *refusa
 	}
 	p, exists := t.Pools.Edit(in.GetPoolId())
 	if !exists {
+		if schema.Respelled(t.Pools, schema.PoolsByLower, in.GetPoolId()) {
+			return nil, respelled(in.GetPoolId())
+		}
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
 	p.Declared, p.Provider = true, cmp.Or(in.GetProvider(), fleet.GenericProvider)
@@ -43,6 +46,12 @@ func CreatePool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *refusa
 	}
 	putPool(t, p)
 	return wholePool(t.State, p), nil
+}
+
+func respelled(id string) *refusal.Error {
+	return refusal.New(refusal.AlreadyExists, "POOL_CONFLICT",
+		"pool %q differs from another pool only in capital letters: use the same spelling everywhere", id).
+		With("pool_id", id)
 }
 
 // DeletePool removes a pool's declaration. The registration by a manager stays until it
@@ -84,6 +93,9 @@ func RegisterPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *re
 	}
 	p, exists := t.Pools.Edit(in.GetPoolId())
 	if !exists {
+		if schema.Respelled(t.Pools, schema.PoolsByLower, in.GetPoolId()) {
+			return nil, respelled(in.GetPoolId())
+		}
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
 	p.Endpoint, p.NodeId, p.Version = in.GetEndpoint(), in.GetNodeId(), in.GetVersion()

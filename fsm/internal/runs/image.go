@@ -3,7 +3,6 @@ package runs
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
@@ -67,51 +66,54 @@ func DeleteImage(t *core.Tx, c *internalv1.DeleteImage) *refusal.Error {
 	return nil
 }
 
-// maxInUse bounds the sessions listed in an error.
+// maxInUse bounds the sessions that an error names.
 const maxInUse = 5
 
 // checkImageUnused returns an error if an open install session uses the image, or an active
 // run has a step that installs it. A session keeps the name of the image from when it was
-// opened, since the machine's label may have changed. The check scans all open sessions and active
-// runs, which is fine because images change rarely.
+// opened.
 func checkImageUnused(t *core.Tx, name string) *refusal.Error {
 	img, _ := t.Images.Get(name)
+	key := schema.NameKey(name)
 	// An installer that cannot boot may be replaced: open sessions wait for that.
-	boots := (name == installerName || name == images.Name(installerName, img.GetArch())) &&
-		img.GetKernel() != nil && img.GetInitrd() != nil
+	if (name == installerName || name == images.Name(installerName, img.GetArch())) &&
+		img.GetKernel() != nil && img.GetInitrd() != nil {
+		key = "" // each session boots it
+	}
 	var open []string
-	for _, s := range t.Installs.Scan(schema.InstallsOpen, "", "") {
-		if i := s.GetInstall(); i.GetImage() == name || boots {
-			open = append(open,
-				fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), sessions.StageName(i.GetStage())))
+	for _, s := range t.Installs.Scan(schema.InstallsOpen, key, "") {
+		if len(open) == maxInUse {
+			open = append(open, "others")
+			break
 		}
+		i := s.GetInstall()
+		open = append(open,
+			fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), sessions.StageName(i.GetStage())))
 	}
-	if n := len(open); n > 0 {
-		more := ""
-		if n > maxInUse {
-			open, more = open[:maxInUse], fmt.Sprintf(" and %d more", n-maxInUse)
-		}
+	if len(open) > 0 {
 		return refusal.New(refusal.FailedPrecondition, refusal.ReasonImageInUse,
-			"image %q is in use by the install sessions of %s%s: wait for the runs, or cancel them", name,
-			strings.Join(open, ", "), more).
-			With("image", name).With("sessions", fmt.Sprint(n))
+			"image %q is in use by the install sessions of %s: wait for the runs, or cancel them", name,
+			strings.Join(open, ", ")).With("image", name)
 	}
-	for _, run := range t.Runs.Scan(schema.RunsActive, "", "") {
-		if runInstalls(t, run, name) {
-			return refusal.New(refusal.FailedPrecondition, refusal.ReasonImageInUse,
-				"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
-				name, run.GetRunId(), run.GetMachineId()).With("image", name).With("run_id", run.GetRunId())
-		}
+	if run := installing(t, name); run != nil {
+		return refusal.New(refusal.FailedPrecondition, refusal.ReasonImageInUse,
+			"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
+			name, run.GetRunId(), run.GetMachineId()).With("image", name).With("run_id", run.GetRunId())
 	}
 	return nil
 }
 
-func runInstalls(t *core.Tx, run *holdfastv1.Run, name string) bool {
-	plan, _ := t.Plans.Get(run.GetPlanId())
-	machine, _ := t.Machines.Get(run.GetMachineId())
-	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
-		return s.GetRepave() != nil && images.Of(s.GetRepave(), run, machine) == name
-	})
+// installing returns an active run that installs the image, or nil.
+func installing(t *core.Tx, name string) *holdfastv1.Run {
+	if run, ok := t.Runs.Lookup(schema.RunsByImage, schema.NameKey(name)); ok {
+		return run
+	}
+	for _, plan := range t.Plans.Scan(schema.PlansByImage, schema.NameKey(name), "") {
+		if run, ok := t.Runs.Lookup(schema.RunsByPlan, schema.NameKey(plan.GetPlanId())); ok {
+			return run
+		}
+	}
+	return nil
 }
 
 // Image returns an image.

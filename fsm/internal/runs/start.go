@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
@@ -95,6 +96,9 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		return nil, refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
 	}
 	run := newRun(c, plan)
+	if plans.NeedsImage(plan) {
+		run.Image = images.OfRun(c.GetParams(), m)
+	}
 	if err := checkImageArch(t, m, plan, run); err != nil {
 		return nil, err
 	}

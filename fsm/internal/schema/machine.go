@@ -21,6 +21,7 @@ const (
 	MachinesPassing   // nodes in a transient state, by the time they entered it
 	MachinesEnrolled  // machines whose agent has its own token
 	MachinesByBoard   // by the serial number and UUID that the machine itself has reported
+	MachinesByLower   // ids with capitals, in lower case: see Respelled
 	machineIndexes    // the number of indexes
 )
 
@@ -64,6 +65,9 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
 			add(MachinesPoolReady, key)
 		}
+	}
+	if low, capitals := lower(m.GetMachineId()); capitals {
+		add(MachinesByLower, NameKey(low))
 	}
 	if m.GetAgent().GetTokenId() != "" {
 		add(MachinesEnrolled, m.GetMachineId())

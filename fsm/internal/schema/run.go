@@ -62,6 +62,8 @@ const (
 	RunsUnarchived          // ended, with unarchived steps and log, by time
 	RunsArchived            // archived, by time
 	RunsRunning             // RUNNING and driven by the executor, by plan, image and pool
+	RunsByImage             // active, by Run.image; see the field
+	RunsByPlan              // active, by plan
 	runIndexes              // the number of indexes
 )
 
@@ -78,7 +80,8 @@ func Runs() *table.Schema[*holdfastv1.Run] {
 				old.GetRequestId() == r.GetRequestId() && old.GetMachineId() == r.GetMachineId() &&
 				old.GetObserved() == r.GetObserved() && old.GetBeside() == r.GetBeside() &&
 				old.GetArchive() == r.GetArchive() && old.GetLogBytes() == r.GetLogBytes() &&
-				old.GetLogCompacted() == r.GetLogCompacted() && CohortOf(old) == CohortOf(r)
+				old.GetLogCompacted() == r.GetLogCompacted() && CohortOf(old) == CohortOf(r) &&
+				old.GetImage() == r.GetImage()
 		},
 	}
 }
@@ -97,6 +100,10 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 	switch {
 	case !ended:
 		add(RunsActive, created)
+		add(RunsByPlan, NameKey(r.GetPlanId()))
+		if r.GetImage() != "" {
+			add(RunsByImage, NameKey(r.GetImage()))
+		}
 		if r.GetBeside() {
 			add(RunsNonExclusive, r.GetMachineId())
 		}
@@ -110,6 +117,10 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 		add(RunsArchived, created)
 	}
 }
+
+// NameKey is the key of the rows with a name in an index, such as that of a plan or an image. No name
+// has a NUL.
+func NameKey(name string) string { return name + "\x00" }
 
 // RequestKey is unambiguous, because the id of a registered machine has no slash.
 func RequestKey(machineID, requestID string) string { return machineID + "/" + requestID }

@@ -51,7 +51,7 @@ func Images() *table.Schema[*holdfastv1.Image] {
 // The indexes of installs.
 const (
 	InstallsByToken = iota
-	InstallsOpen    // sessions that have not ended
+	InstallsOpen    // sessions that have not ended, by image
 	installIndexes  // the number of indexes
 )
 
@@ -63,7 +63,7 @@ func Installs() *table.Schema[*internalv1.StoredInstall] {
 		Indexes: installIndexes,
 		Index: func(s *internalv1.StoredInstall, add func(int, string)) {
 			if s.GetInstall() != nil && s.GetInstall().GetClosedAt() == nil {
-				add(InstallsOpen, s.GetInstall().GetMachineId())
+				add(InstallsOpen, NameKey(s.GetInstall().GetImage()))
 			}
 			for _, sum := range slices.Concat(s.GetGood(), s.GetPast()) {
 				add(InstallsByToken, HashKey(sum))
@@ -88,20 +88,42 @@ func Admissions() *table.Schema[*internalv1.PeerAdmission] {
 	}
 }
 
+// PlansByImage is the index of plans by the images that their steps name.
+const PlansByImage = 0
+
 // Plans returns the schema of plans.
 func Plans() *table.Schema[*holdfastv1.Plan] {
 	return &table.Schema[*holdfastv1.Plan]{
 		Kind:    internalv1.SnapshotRecord_PLANS,
 		Key:     (*holdfastv1.Plan).GetPlanId,
 		Decoded: true, // few plans begin most runs, and each run reads its plan several times
+		Indexes: 1,
+		Index: func(p *holdfastv1.Plan, add func(int, string)) {
+			var names []string
+			for _, st := range p.GetSteps() {
+				if name := st.GetRepave().GetImage(); name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
+					add(PlansByImage, NameKey(name))
+				}
+			}
+		},
 	}
 }
+
+// PoolsByLower is the index of pools whose id has capitals, by the id in lower case: see Respelled.
+const PoolsByLower = 0
 
 // Pools returns the schema of pools.
 func Pools() *table.Schema[*holdfastv1.Pool] {
 	return &table.Schema[*holdfastv1.Pool]{
-		Kind: internalv1.SnapshotRecord_POOLS,
-		Key:  (*holdfastv1.Pool).GetPoolId,
+		Kind:    internalv1.SnapshotRecord_POOLS,
+		Key:     (*holdfastv1.Pool).GetPoolId,
+		Indexes: 1,
+		Index: func(p *holdfastv1.Pool, add func(int, string)) {
+			if low, capitals := lower(p.GetPoolId()); capitals {
+				add(PoolsByLower, NameKey(low))
+			}
+		},
 	}
 }
 

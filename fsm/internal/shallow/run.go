@@ -56,6 +56,7 @@ func Run(r *holdfastv1.Run) *holdfastv1.Run {
 		Archive:            r.Archive,
 		Effect:             r.Effect,
 		Pool:               r.Pool,
+		Image:              r.Image,
 	}
 }
 

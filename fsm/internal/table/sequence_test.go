@@ -123,7 +123,7 @@ func loadNews(file []byte, into news, keep bool) error {
 }
 
 // TestSequenceHasBytesOfATable checks that a snapshot of a sequence is that of a table with the
-// same rows, so that older peers read it.
+// same rows.
 func TestSequenceHasBytesOfATable(t *testing.T) {
 	s, tab := table.NewSequence(schema.News()), table.New(schema.News())
 	for n := range uint64(3*table.ChunkRows + 5) {

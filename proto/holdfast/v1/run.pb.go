@@ -645,9 +645,12 @@ type Run struct {
 	LogBesideBytes int64 `protobuf:"varint,67,opt,name=log_beside_bytes,json=logBesideBytes,proto3" json:"log_beside_bytes,omitempty"` // of log_bytes: output of others than the executor, such as an installer
 	// Location of its steps and its log after they were archived. Lists show such a run without
 	// steps; GetRun and StreamRunLogs read them from the archive.
-	Archive       *RunArchive `protobuf:"bytes,68,opt,name=archive,proto3" json:"archive,omitempty"`
-	Effect        string      `protobuf:"bytes,69,opt,name=effect,proto3" json:"effect,omitempty"` // on the machine and its disks, by the plan and the parameters
-	Pool          string      `protobuf:"bytes,75,opt,name=pool,proto3" json:"pool,omitempty"`     // of its machine, when the run started: callers of other pools do not see it
+	Archive *RunArchive `protobuf:"bytes,68,opt,name=archive,proto3" json:"archive,omitempty"`
+	Effect  string      `protobuf:"bytes,69,opt,name=effect,proto3" json:"effect,omitempty"` // on the machine and its disks, by the plan and the parameters
+	// The image of its steps whose plan names none: that of its parameters, else the label of its machine
+	// when the run started, else "default". Empty if it has no such step.
+	Image         string `protobuf:"bytes,80,opt,name=image,proto3" json:"image,omitempty"`
+	Pool          string `protobuf:"bytes,75,opt,name=pool,proto3" json:"pool,omitempty"` // of its machine, when the run started: callers of other pools do not see it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -895,6 +898,13 @@ func (x *Run) GetArchive() *RunArchive {
 func (x *Run) GetEffect() string {
 	if x != nil {
 		return x.Effect
+	}
+	return ""
+}
+
+func (x *Run) GetImage() string {
+	if x != nil {
+		return x.Image
 	}
 	return ""
 }
@@ -1508,7 +1518,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xe1\v\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xf7\v\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1547,7 +1557,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x06beside\x18B \x01(\bR\x06beside\x12(\n" +
 	"\x10log_beside_bytes\x18C \x01(\x03R\x0elogBesideBytes\x121\n" +
 	"\aarchive\x18D \x01(\v2\x17.holdfast.v1.RunArchiveR\aarchive\x12\x16\n" +
-	"\x06effect\x18E \x01(\tR\x06effect\x12\x12\n" +
+	"\x06effect\x18E \x01(\tR\x06effect\x12\x14\n" +
+	"\x05image\x18P \x01(\tR\x05image\x12\x12\n" +
 	"\x04pool\x18K \x01(\tR\x04pool\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
