@@ -2,7 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -39,6 +42,11 @@ func (p *peers) Invoke(ctx context.Context, method string, req, reply any, opts 
 	if len(p.all) == 1 {
 		c.rule = min(c.rule, again) // there is no other peer to race
 	}
+	if c.rule == again {
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails: see crypto/rand
+		c.id = base64.RawURLEncoding.EncodeToString(id[:])
+	}
 	return c.run(ctx)
 }
 
@@ -50,6 +58,7 @@ type call struct {
 	req, reply any
 	opts       []grpc.CallOption
 	rule       rule
+	id         string // of a call with rule again
 
 	started time.Time
 	tries   int
@@ -58,6 +67,7 @@ type call struct {
 	unknown bool          // a try may have been applied
 	pause   time.Duration // requested by a peer before the next try
 	wrong   mismatches
+	absent  absences
 	warned  atomic.Bool
 }
 
@@ -80,11 +90,18 @@ func (c *call) run(ctx context.Context) error {
 		if ctx.Err() != nil || c.unknown && c.rule == once || c.wrong.permanent(len(c.peers.all)) {
 			return c.failed(ctx.Err())
 		}
+		left, limited := c.absent.left(len(c.peers.all), c.peers.cfg.AbsenceTimeout)
+		if limited && left <= 0 {
+			return c.failed(nil)
+		}
 		c.log(ctx)
 		if c.leaderless() {
 			return c.failed(nil)
 		}
 		wait := c.wrong.pause(len(c.peers.all), c.peers.delay(c.tries))
+		if limited {
+			wait = min(wait, left)
+		}
 		if ended := sleep(ctx, max(wait, c.pause)); ended != nil {
 			return c.failed(ended)
 		}
@@ -166,6 +183,7 @@ func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
 		return true
 	}
 	c.wrong.note(peer.number, a.err, c.peers.cfg.TLS != nil)
+	c.absent.note(peer.number, a.err)
 	if (c.err == nil || ctx.Err() == nil) && (c.err == nil || !vague(a.err)) {
 		// If the context cut this try off, the error of the try before is more useful.
 		c.addr, c.err = peer.addr, a.err
@@ -188,7 +206,7 @@ func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
 		ctx, release = c.peers.watchdog(ctx, peer, hedge.First)
 		defer release()
 	}
-	ctx, sent := peer.watch(c.peers.outgoing(ctx, c.method))
+	ctx, sent := peer.watch(c.named(c.peers.outgoing(ctx, c.method)))
 	var header metadata.MD
 	err := peer.conn.Invoke(ctx, c.method, c.req, reply, append(slices.Clip(c.opts), grpc.Header(&header))...)
 	c.peers.observe(header)
@@ -196,6 +214,19 @@ func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
 		err = hung
 	}
 	return answer{classify(err, sent.Load()), err, reply}
+}
+
+// named adds the identity of a call that is repeated although it may have been applied. Otherwise
+// the repetition could undo what others changed meanwhile.
+func (c *call) named(ctx context.Context) context.Context {
+	if c.rule != again || onlyReads(c.method) {
+		return ctx
+	}
+	var age int64
+	if c.unknown {
+		age = max(1, time.Since(c.started).Milliseconds())
+	}
+	return metadata.AppendToOutgoingContext(ctx, HeaderCall, fmt.Sprintf("%s;%d", c.id, age))
 }
 
 func (c *call) failed(cause error) error {

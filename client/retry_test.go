@@ -2,8 +2,11 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"log/slog"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -310,5 +313,86 @@ func TestDelayGrowsUpToCeiling(t *testing.T) {
 				t.Fatalf("delay(%d): got %v, want it within [0, %v)", tt.try, d, tt.ceiling)
 			}
 		}
+	}
+}
+
+// A call that is repeated although it may have been applied names itself, so that peers apply it
+// once.
+func TestRepeatedCallsNameThemselves(t *testing.T) {
+	lost := func(_ context.Context, n int) error {
+		if n <= 2 {
+			return unavailable(t, ReasonOutcomeUnknown)
+		}
+		return nil
+	}
+	a, b := startPeer(t, &fakePeer{unary: lost}), startPeer(t, &fakePeer{unary: lost})
+	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
+	for range 2 {
+		if err := register("m-1")(testContext(t), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := map[string][]int{} // ages by id
+	for _, p := range []*fakePeer{a, b} {
+		for _, md := range p.meta {
+			id, age, _ := strings.Cut(strings.Join(md.Get(HeaderCall), " "), ";")
+			ms, err := strconv.Atoi(age)
+			if raw, derr := base64.RawURLEncoding.DecodeString(id); err != nil || derr != nil || len(raw) != 16 {
+				t.Errorf("got %s %q, want 16 bytes and an age", HeaderCall, md.Get(HeaderCall))
+			}
+			calls[id] = append(calls[id], ms)
+		}
+	}
+	tries, first := 0, 0
+	for _, ages := range calls {
+		tries += len(ages)
+		for _, age := range ages {
+			if age == 0 {
+				first++
+			}
+		}
+	}
+	if len(calls) != 2 || tries < 4 || first != 2 {
+		t.Errorf("got the ages %v by id, want two ids, each with one age 0", calls)
+	}
+}
+
+// A call to addresses at which nothing listens ends soon, and one to hosts that nobody knows at once.
+// If one of the peers is there, it is waited for.
+func TestAbsentPeers(t *testing.T) {
+	busy := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonNoLeader) }})
+	const limit = time.Second
+	for _, tt := range []struct {
+		name  string
+		addrs []string
+		limit time.Duration
+		least time.Duration
+		text  string
+	}{
+		{"refused", []string{refusedAddr(t), refusedAddr(t)}, limit, limit, "connection refused"},
+		{"unknown", []string{"nobody.invalid:1"}, limit, unknownTime, "nobody.invalid"},
+		{"unknown and refused", []string{"nobody.invalid:1", refusedAddr(t)}, limit, limit, ""},
+		{"one answers", []string{busy.addr, refusedAddr(t)}, limit, 3 * limit, ""},
+		{"no limit", []string{refusedAddr(t)}, 0, 3 * limit, "connection refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(tt.addrs[0], "invalid") {
+				var e *net.DNSError
+				if _, err := net.DefaultResolver.LookupHost(t.Context(), "nobody.invalid"); !errors.As(err, &e) || !e.IsNotFound {
+					t.Skipf("NOT TESTED: the resolver does not know that there is no such host: %v", err)
+				}
+			}
+			c := dial(t, Config{Addrs: tt.addrs, AbsenceTimeout: tt.limit, Timeout: 4 * limit})
+			began := time.Now()
+			err := remove(testContext(t), c)
+			took := time.Since(began)
+			if err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want %q in it", err, tt.text)
+			}
+			if took < tt.least/2 || tt.least < 3*limit && took > 3*limit {
+				t.Errorf("took %v, want about %v: %v", took, tt.least, err)
+			}
+		})
 	}
 }

@@ -1,7 +1,9 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -208,5 +210,78 @@ func TestLeaderDiesBeforeItsAnswer(t *testing.T) {
 	next := c.Leader()
 	if _, ok := next.FSM.View().Machine(a.m.GetMachineId()); !ok || machinesOf(next) != 1 {
 		t.Errorf("got machine %q of %d, want the only one", a.m.GetMachineId(), machinesOf(next))
+	}
+}
+
+// A caller that repeats a call through another peer, because its peer has died, names it: the call
+// has its effect once and undoes no later one.
+func TestCallRepeatedByItsCaller(t *testing.T) {
+	t.Parallel()
+	_, d, leader, follower := delivered(t)
+	named := func(id byte, age int) context.Context {
+		return metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderCall,
+			fmt.Sprintf("%s;%d", base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{id}, 16)), age))
+	}
+	first, err := createNode(named(1, 0), leader, "02:00:00:00:00:01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := createNode(named(1, 1500), follower, "02:00:00:00:00:01")
+	if err != nil || again.GetMachineId() != first.GetMachineId() {
+		t.Errorf("repeated: got %s, %v, want %s", again.GetMachineId(), err, first.GetMachineId())
+	}
+	if _, err := createNode(named(2, 0), follower, "02:00:00:00:00:02"); err != nil || machinesOf(leader) != 2 {
+		t.Errorf("another call: got %v and %d machines, want 2", err, machinesOf(leader))
+	}
+	label := func(ctx context.Context, via *clustertest.Peer, to string) string {
+		m, err := holdfastv1.NewNodeServiceClient(via.Conn).UpdateNode(ctx,
+			&holdfastv1.UpdateNodeRequest{Id: first.GetMachineId(), Node: &holdfastv1.NodeRecord{Hostname: to}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.GetLabels()["by"]
+	}
+	label(named(3, 0), leader, "mine")
+	label(t.Context(), leader, "another")
+	got := label(named(3, 900), follower, "mine")
+	if now, _ := leader.FSM.View().Machine(first.GetMachineId()); got != "mine" || now.GetLabels()["by"] != "another" {
+		t.Errorf("repeated after another's change: got %q and the label %q, want the first outcome and another's label",
+			got, now.GetLabels()["by"])
+	}
+	d.lose.Store(1)
+	if _, err := createNode(named(4, 0), follower, "02:00:00:00:00:04"); err != nil || machinesOf(leader) != 3 {
+		t.Errorf("lost answer: got %v and %d machines, want 3", err, machinesOf(leader))
+	}
+	const good = "AAAAAAAAAAAAAAAAAAAAAA"
+	for _, wrong := range []string{"", "x", good, good + ";", good + ";-1", good + ";9999999999999", "AAAA;0",
+		good + ";0;1"} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderCall, wrong)
+		if _, err := createNode(ctx, follower, "02:00:00:00:00:05"); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s %q: got %v, want INVALID_ARGUMENT", cluster.HeaderCall, wrong, err)
+		}
+	}
+	if got := machinesOf(leader); got != 3 {
+		t.Errorf("got %d machines, want 3", got)
+	}
+}
+
+// The index before a call is the newest one that was applied before it began.
+func TestPast(t *testing.T) {
+	var p cluster.Past
+	begin := time.Now()
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	if got := p.Before(begin); got != 0 {
+		t.Errorf("without a point: got %d", got)
+	}
+	for i := range 400 {
+		p.Note(at(float64(i)/2), uint64(i)) // every second one is too close
+	}
+	for _, tt := range []struct {
+		at   float64
+		want uint64
+	}{{199.9, 398}, {199, 398}, {198.9, 396}, {21, 42}, {20, 40}, {19.9, 0}, {-5, 0}} {
+		if got := p.Before(at(tt.at)); got != tt.want {
+			t.Errorf("before %v s: got %d, want %d", tt.at, got, tt.want)
+		}
 	}
 }

@@ -171,7 +171,7 @@ func (n *Node) Mute() { n.stream.Mute() }
 // SetCommitTimeout sets how long Raft waits before it repeats the commit index to followers.
 func (c *Config) SetCommitTimeout(d time.Duration) { c.commitTimeout = d }
 
-// SendNoNotices makes the peer send no notices of commits, like an older build.
+// SendNoNotices makes the peer send no notices of commits, as if all were lost.
 func (c *Config) SendNoNotices() { c.noNotices = true }
 
 // RemoveLeaving removes a peer as if it had asked for it.
@@ -181,3 +181,12 @@ func (n *Node) RemoveLeaving(ctx context.Context, id string) error {
 
 // Leave asks the leader to remove this peer from the cluster, as a graceful stop does.
 func (n *Node) Leave(ctx context.Context) error { return n.leave(ctx) }
+
+// Past is what a peer remembers of its applied indexes.
+type Past struct{ past }
+
+// Note remembers an index.
+func (p *Past) Note(at time.Time, index uint64) { p.note(at, index) }
+
+// Before returns an index that was applied by a time.
+func (p *Past) Before(at time.Time) uint64 { return p.before(at) }

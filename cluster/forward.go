@@ -51,7 +51,10 @@ func (c *call) write(ctx context.Context) (any, error) {
 	case c.hopped:
 		c.delivery = parseDelivery(incoming(ctx))
 	default:
-		c.delivery = newDelivery(c.n.fsm.Applied())
+		var err error
+		if c.delivery, err = c.n.newDelivery(ctx); err != nil {
+			return nil, err
+		}
 		again = true
 	}
 	pause := newPause(c.n)

@@ -68,6 +68,7 @@ type Node struct {
 	committer  *committer
 	reporter   *reporter
 	watchdog   *watchdog
+	past       past
 	clocks     *clocks
 	metrics    *metrics
 	joins      *joinwatch.Watch

@@ -9,9 +9,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -172,7 +174,7 @@ const seedBytes = 32
 // could have its effect twice, or undo a change that another caller made meanwhile. The state does
 // nothing twice for the commands of one delivery (fsm/internal/replay).
 type delivery struct {
-	seed  [seedBytes]byte // random, made by the peer that took the call; only peers know it
+	seed  [seedBytes]byte // nobody else knows it: made by the peer that took the call, or from HeaderCall
 	since uint64          // an index before the first delivery
 	again bool            // an earlier delivery may have been applied
 
@@ -180,11 +182,83 @@ type delivery struct {
 	done map[protoreflect.Name]int // commands that this delivery has applied, by kind
 }
 
-// newDelivery returns the first delivery of a call.
-func newDelivery(since uint64) *delivery {
-	d := &delivery{since: since}
-	_, _ = rand.Read(d.seed[:]) // never fails: see crypto/rand
-	return d
+// newDelivery returns the first delivery of a call by this peer. A caller that repeats calls by
+// itself names them (HeaderCall): then it may be one that another peer has delivered.
+func (n *Node) newDelivery(ctx context.Context) (*delivery, error) {
+	d := &delivery{since: n.fsm.Applied()}
+	named := metadata.ValueFromIncomingContext(ctx, HeaderCall)
+	if len(named) == 0 {
+		_, _ = rand.Read(d.seed[:]) // never fails: see crypto/rand
+		return d, nil
+	}
+	id, age, err := parseCall(named)
+	if err != nil {
+		return nil, err
+	}
+	d.seed = sha256.Sum256(append([]byte(HeaderCall+"\x00"), id...))
+	if age > 0 {
+		d.again, d.since = true, n.past.before(time.Now().Add(-age))
+	}
+	return d, nil
+}
+
+// callBytes is the length of the id in HeaderCall. Nobody can guess the id of another caller.
+const callBytes = 16
+
+// parseCall returns the id and the age of the call in values of HeaderCall.
+func parseCall(values []string) (id []byte, age time.Duration, err error) {
+	text, ms, ok := strings.Cut(values[0], ";")
+	id, err = base64.RawURLEncoding.DecodeString(text)
+	n, nerr := strconv.ParseInt(ms, 10, 32)
+	if len(values) > 1 || !ok || err != nil || len(id) != callBytes || nerr != nil || n < 0 {
+		return nil, 0, status.Errorf(codes.InvalidArgument, "metadata %s is %.64q: want 16 random bytes in base64url, "+
+			"a semicolon, and the milliseconds since the first try, or 0 in that try", HeaderCall, values)
+	}
+	return id, time.Duration(n) * time.Millisecond, nil
+}
+
+// past remembers which index the state had some time ago.
+type past struct {
+	mu     sync.Mutex
+	points []point // oldest first
+}
+
+// point is the index of the applied state at a time.
+type point struct {
+	at    time.Time
+	index uint64
+}
+
+// The number of points that are kept, and the least time between two.
+const (
+	pastPoints = 180
+	pastEvery  = time.Second
+)
+
+// note remembers the index of the state.
+func (p *past) note(at time.Time, index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.points); n > 0 && at.Sub(p.points[n-1].at) < pastEvery {
+		return
+	}
+	if len(p.points) == pastPoints {
+		p.points = p.points[:copy(p.points, p.points[1:])]
+	}
+	p.points = append(p.points, point{at, index})
+}
+
+// before returns an index that was applied by a time, so that every command proposed later has a
+// higher one. It is 0 if this peer does not know.
+func (p *past) before(at time.Time) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range slices.Backward(p.points) {
+		if !o.at.After(at) {
+			return o.index
+		}
+	}
+	return 0
 }
 
 // repeated returns the next delivery of the same call.

@@ -48,6 +48,7 @@ func (wd *watchdog) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		wd.n.past.note(time.Now(), wd.n.fsm.Applied())
 		slow = wd.noteSlow(slow)
 		st.tick(every, wd.n.raft.CommitIndex(), wd.n.raft.State() == raft.Leader, wd.n.driver.busy(every))
 		if st.idle >= wd.n.cfg.StallTimeout {

@@ -21,6 +21,10 @@ const defaultAddr = "127.0.0.1:" + client.DefaultPort
 // election takes a few seconds.
 const leaderTimeout = 15 * time.Second
 
+// absenceTimeout is how long a call is retried while nothing listens at any address, if --timeout is
+// not given.
+const absenceTimeout = 1500 * time.Millisecond
+
 // globals are the flags of every command that talks to a cluster.
 type globals struct {
 	addr, token, context string
@@ -109,13 +113,13 @@ func (a *app) clientConfig() (client.Config, error) {
 	if a.globals.debug {
 		level = slog.LevelDebug
 	}
-	leader := leaderTimeout
+	leader, absence := leaderTimeout, absenceTimeout
 	if a.timeoutGiven() {
-		leader = 0 // as long as the user has said
+		leader, absence = 0, 0 // as long as the user has said
 	}
 	return client.Config{
-		LeaderTimeout: leader,
-		Addrs:         target.Addrs, Token: target.Token, Tokens: tokens, TLS: tlsConfig, Timeout: a.globals.timeout,
+		LeaderTimeout: leader, AbsenceTimeout: absence,
+		Addrs: target.Addrs, Token: target.Token, Tokens: tokens, TLS: tlsConfig, Timeout: a.globals.timeout,
 		Consistency: client.Consistency{Stale: a.globals.stale},
 		Logger:      slog.New(noteHandler{w: a.Err, level: level}),
 	}, nil
