@@ -100,7 +100,7 @@ func importRules() []importRule {
 		},
 			tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "cmd/holdfast-agent", may: []string{
-			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...",
+			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...", "internal/misfit",
 		}, tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "internal/hardware", may: []string{
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
+	"github.com/holdfast-metal/holdfast/server/jsonapi"
 )
 
 // The limits of the HTTP listener (docs/security.md).
@@ -31,9 +33,14 @@ func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterf
 	for _, add := range apis {
 		add(m, httpjson.Conn(s.local))
 	}
+	lost := jsonapi.Lost()
 	m.Otherwise("/", func(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 		if r.URL.Path == "/" && r.Method == http.MethodGet {
 			http.Redirect(w, r, "/ui/", http.StatusFound)
+			return
+		}
+		if !strings.HasPrefix(r.URL.Path, "/api/") { // no client of the field APIs asks for it
+			lost(w, r, code, err)
 			return
 		}
 		s.answer(w, code, map[string]string{"detail": err.Message})

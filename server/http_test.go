@@ -52,10 +52,11 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/readyz", 200, `{"role":"leader","leader":"p1","applied_index":`},
 		{"GET", "/metrics", 200, `holdfast_machines{effective_state="READY"} 0`},
 		{"GET", "/", 302, `href="/ui/"`},
-		{"POST", "/", 404, `{"detail":"Not Found"}`},
-		{"GET", "/nothing", 404, `{"detail":"Not Found"}`},
-		{"POST", "/token", 404, `{"detail":"Not Found"}`},
-		{"POST", "/healthz", 405, `{"detail":"Method Not Allowed"}`},
+		{"POST", "/", 404, `there is no route POST \"/\": see /docs`},
+		{"GET", "/nothing", 404, `there is no route GET \"/nothing\": see /docs`},
+		{"GET", "/machines/m-1", 404, `there is no route GET \"/machines/m-1\": did you mean /v1/machines/m-1?`},
+		{"GET", "/api/v3/machines", 404, `{"detail":"Not Found"}`},
+		{"POST", "/healthz", 405, `there is no route POST \"/healthz\": the path has GET, HEAD: see /docs`},
 	} {
 		if code, body := get(t, s, tt.method, tt.path); code != tt.code || !strings.Contains(body, tt.body) {
 			t.Errorf("%s %s: got %d %q, want %d with %q", tt.method, tt.path, code, body, tt.code, tt.body)

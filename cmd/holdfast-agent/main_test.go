@@ -222,7 +222,7 @@ func TestRefusedCommandLines(t *testing.T) {
 		{"run extra", nil, "unknown command"},
 		{"pool", nil, "set --config"},
 		{"pool --config /does/not/exist", nil, "read the configuration"},
-		{"pool --config " + unknown, nil, `unknown field "poolid"`},
+		{"pool --config " + unknown, nil, `unknown key "poolid"`},
 		{"pool --config " + empty, nil, "no key registration"},
 		{"pool --config " + badAddr, nil, "serve metrics"},
 		{"nonsense", nil, "unknown command"},

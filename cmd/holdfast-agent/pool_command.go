@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/poolreg"
 	"github.com/holdfast-metal/holdfast/internal/facts"
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // poolFile is the configuration file of pool.
@@ -76,8 +79,17 @@ func poolCommand(s system, log *logFlags) *cobra.Command {
 
 func parsePoolFile(text []byte) (poolFile, error) {
 	var f poolFile
-	if err := yaml.UnmarshalStrict(text, &f); err != nil {
+	b, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		if line, why, ok := misfit.YAML(err); ok {
+			err = fmt.Errorf("line %d: %s", line, why)
+		}
 		return f, err
+	}
+	in := json.NewDecoder(bytes.NewReader(b))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&f); err != nil {
+		return f, errors.New(misfit.Struct(err, &f))
 	}
 	if f.Registration == nil {
 		return f, errors.New("no key registration")

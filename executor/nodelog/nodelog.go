@@ -7,11 +7,15 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -61,7 +65,10 @@ func (l *Log) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64 {
 		for _, e := range events {
 			switch {
 			case e.GetChange().GetFacet() == "node":
-				l.entry(ctx, "node state changed", e.GetChange())
+				c := proto.CloneOf(e.GetChange()) // in the words of the node API
+				c.From, c.To = strings.ToLower(c.GetFrom()), strings.ToLower(c.GetTo())
+				c.TriggeredBy = describe.NodeTrigger(c.GetTriggeredBy())
+				l.entry(ctx, "node state changed", c)
 			case e.GetChange().GetFacet() == "agent":
 				l.entry(ctx, "agent state changed", e.GetChange())
 			case e.GetPool() != nil:

@@ -51,9 +51,9 @@ func TestFollow(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{
-		`machine=m-1 sequence=2 from="" to=DISCOVERED`,
-		`from=DISCOVERED to=PENDING triggered_by=operator principal="" run="" comment=approved`,
-		`from=PENDING to=INSTALLING triggered_by=node_report`,
+		`machine=m-1 sequence=2 from="" to=discovered triggered_by=admin`,
+		`from=discovered to=pending triggered_by=admin principal="" run="" comment=approved`,
+		`from=pending to=installing triggered_by=node_report`,
 		`msg="pool status changed" pool=gpu status=REGISTERED`,
 		`msg="agent state changed" machine=m-3`,
 	} {
@@ -107,7 +107,7 @@ func TestRun(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("got %v, want nil", err)
 	}
-	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "to=PENDING") {
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "to=pending") {
 		t.Errorf("got\n%s\nwant one line of the approval", got)
 	}
 }

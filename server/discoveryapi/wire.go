@@ -16,15 +16,15 @@ import (
 
 // target is a ServiceTarget. All nine members are present in every answer.
 type target struct {
-	ID              *string        `json:"id"`
-	ServiceName     *string        `json:"serviceName"`
-	Host            *string        `json:"host"`
-	Port            httpjson.Int32 `json:"port"`
-	ServiceType     *string        `json:"serviceType"`
-	ServiceSubType  *string        `json:"serviceSubType"`
-	LanguageName    *string        `json:"languageName"`
-	LanguageType    *string        `json:"languageType"`
-	LanguageSubType *string        `json:"languageSubType"`
+	ID              *string `json:"id"`
+	ServiceName     *string `json:"serviceName"`
+	Host            *string `json:"host"`
+	Port            int32   `json:"port"`
+	ServiceType     *string `json:"serviceType"`
+	ServiceSubType  *string `json:"serviceSubType"`
+	LanguageName    *string `json:"languageName"`
+	LanguageType    *string `json:"languageType"`
+	LanguageSubType *string `json:"languageSubType"`
 }
 
 func (t *target) proto() *holdfastv1.ServiceTarget {
@@ -32,7 +32,7 @@ func (t *target) proto() *holdfastv1.ServiceTarget {
 		Id:              text(t.ID),
 		ServiceName:     text(t.ServiceName),
 		Host:            text(t.Host),
-		Port:            int32(t.Port),
+		Port:            t.Port,
 		ServiceType:     text(t.ServiceType),
 		ServiceSubType:  text(t.ServiceSubType),
 		LanguageName:    text(t.LanguageName),
@@ -46,7 +46,7 @@ func showTarget(t *holdfastv1.ServiceTarget) target {
 		ID:              httpjson.OrNull(t.GetId()),
 		ServiceName:     httpjson.OrNull(t.GetServiceName()),
 		Host:            httpjson.OrNull(t.GetHost()),
-		Port:            httpjson.Int32(t.GetPort()),
+		Port:            t.GetPort(),
 		ServiceType:     httpjson.OrNull(t.GetServiceType()),
 		ServiceSubType:  httpjson.OrNull(t.GetServiceSubType()),
 		LanguageName:    httpjson.OrNull(t.GetLanguageName()),
@@ -64,13 +64,13 @@ func text(s *string) string {
 
 // state is a ServiceState.
 type state struct {
-	Timestamp stamp         `json:"timestamp"`
-	Healthy   httpjson.Bool `json:"healthy"`
-	Reason    string        `json:"reason"`
+	Timestamp stamp  `json:"timestamp"`
+	Healthy   bool   `json:"healthy"`
+	Reason    string `json:"reason"`
 }
 
 func (s *state) proto() *holdfastv1.ServiceState {
-	out := &holdfastv1.ServiceState{Healthy: bool(s.Healthy), Reason: s.Reason}
+	out := &holdfastv1.ServiceState{Healthy: s.Healthy, Reason: s.Reason}
 	if !s.Timestamp.IsZero() {
 		out.Timestamp = timestamppb.New(s.Timestamp.Time)
 	}
@@ -155,7 +155,7 @@ func showActivity(s *holdfastv1.Service) activity {
 	for _, st := range s.GetStates() {
 		a.States = append(a.States, state{
 			Timestamp: stampOf(st.GetTimestamp()),
-			Healthy:   httpjson.Bool(st.GetHealthy()),
+			Healthy:   st.GetHealthy(),
 			Reason:    st.GetReason(),
 		})
 	}

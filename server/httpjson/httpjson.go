@@ -79,7 +79,7 @@ func ReadAny(r *http.Request, v any) *Bad {
 }
 
 func decode(b []byte, v any) *Bad {
-	err := json.Unmarshal(b, v)
+	err := unmarshal(b, v)
 	var wrong *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {

@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 		`{"count":3000000000}`:  {Field: "count", Message: "count: want a whole number, not number 3000000000"},
 		`{"share":"much"}`:      {Field: "share", Message: "share: want a number, not string"},
 		`{"share":1e999}`:       {Field: "share", Message: "share: want a number, not number 1e999"},
-		`{"on":"yes"}`:          {Field: "on", Message: "on: want true or false, not string"},
+		`{"on":"perhaps"}`:      {Field: "on", Message: "on: want true or false, not string"},
 		`{"tags":"x"}`:          {Field: "tags", Message: "tags: want a list, not string"},
 		`{"inner":[]}`:          {Field: "inner", Message: "inner: want an object, not array"},
 		`{"inner":{"size":-1}}`: {Field: "inner.size", Message: "inner.size: want a whole number, not number -1"},

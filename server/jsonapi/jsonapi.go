@@ -56,6 +56,15 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 	m.Otherwise("/v1/", lost(routes))
 }
 
+// Lost returns the writer of the answer to a request that belongs to no API.
+func Lost() auth.ErrorWriter {
+	routes, err := Routes()
+	if err != nil {
+		panic(err) // the routes are fixed at build time
+	}
+	return lost(routes)
+}
+
 func newEndpoint(r Route, rpc grpc.ClientConnInterface) (*endpoint, error) {
 	e := &endpoint{Route: r, rpc: rpc, call: "/" + r.Name(), query: r.Query(), buffers: new(sync.Pool)}
 	var err error

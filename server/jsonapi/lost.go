@@ -34,6 +34,9 @@ func likely(routes []Route, path string) string {
 	var paths []string
 	for _, r := range routes {
 		segments := strings.Split(r.Path, "/")
+		if len(segments) == len(written)+1 && fits(segments[2:], written[1:]) {
+			return "/v1" + strings.Join(written, "/") // without the version
+		}
 		if len(segments) != len(written) {
 			continue
 		}
@@ -45,4 +48,14 @@ func likely(routes []Route, path string) string {
 		paths = append(paths, strings.Join(segments, "/"))
 	}
 	return nearest.Of(strings.Join(written, "/"), paths)
+}
+
+// fits reports whether written segments are those of a route.
+func fits(segments, written []string) bool {
+	for i, s := range segments {
+		if s != written[i] && (!strings.HasPrefix(s, "{") || written[i] == "") {
+			return false
+		}
+	}
+	return len(written) > 0 && written[0] == segments[0]
 }

@@ -33,6 +33,27 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return unfit[string](kindOf(b))
 }
 
+// ident is the id of a machine or a pool: a text as it was sent, since an id with blanks or a line
+// break around it is refused, and not another one.
+type ident string
+
+// UnmarshalJSON accepts strings, numbers and null.
+func (i *ident) UnmarshalJSON(b []byte) error {
+	if plain(b) {
+		*i = ident(b[1 : len(b)-1])
+		return nil
+	}
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(i))
+	}
+	var t text
+	err := t.UnmarshalJSON(b)
+	if !bytes.Equal(b, []byte("null")) {
+		*i = ident(t)
+	}
+	return err
+}
+
 // unfit returns the error for a value that is not a T. encoding/json adds the member's
 // name.
 func unfit[T any](value string) error {

@@ -12,9 +12,9 @@ import (
 
 // keepalive is the body of POST keepalive. Metrics are optional.
 type keepalive struct {
-	MachineID    text     `json:"machine_id"`
+	MachineID    ident    `json:"machine_id"`
 	ProviderName text     `json:"provider_name"`
-	PoolName     text     `json:"pool_name"`
+	PoolName     ident    `json:"pool_name"`
 	AgentVersion text     `json:"agent_version"`
 	Metrics      *metrics `json:"metrics"`
 }

@@ -169,6 +169,22 @@ func TestBodies(t *testing.T) {
 	l.Run(t, calls)
 }
 
+// An id that is not one of a URL's path is refused, and not changed into another one.
+func TestIDs(t *testing.T) {
+	l := lab(t)
+	var calls []apitest.Call
+	for _, id := range []string{".", "..", "-", ":", " 2265a9b6", `2265a9b6\n`, "2265a9b6/", "a b", `\u0000`, "é",
+		strings.Repeat("x", 65)} {
+		calls = append(calls, apitest.Expect("register "+id, "gpu", "POST", register, with(machine, "1165a9b6", id), 400,
+			"*"))
+	}
+	l.Run(t, append(calls,
+		apitest.Expect("register", "gpu", "POST", register, with(machine, "1165a9b6", "2265a9b6"), 200, "*"),
+		apitest.Expect("in capitals", "gpu", "POST", register, with(machine, "1165a9b6", "2265A9B6"), 500, "*"),
+		apitest.Expect("pool with a line break", "gpu", "POST", register, with(machine, `"gpu"`, `"gpu\n"`), 500, "*"),
+	))
+}
+
 // The life of a machine, with each response byte for byte.
 func TestLife(t *testing.T) {
 	l := lab(t)
@@ -247,8 +263,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestListOfOddNumbers: unrepresentable numbers that older peers stored do not break the
-// list.
+// TestListOfOddNumbers: stored numbers that JSON cannot represent do not break the list.
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})

@@ -22,10 +22,10 @@ const ttlSeconds = 300
 // registration is the body of POST register. Agents in the field also send a token, which
 // is "" or has another meaning to them. It is ignored.
 type registration struct {
-	MachineID    text  `json:"machine_id"`
+	MachineID    ident `json:"machine_id"`
 	Hostname     text  `json:"hostname"`
 	ProviderName text  `json:"provider_name"`
-	PoolName     text  `json:"pool_name"`
+	PoolName     ident `json:"pool_name"`
 	CPU          text  `json:"cpu"`
 	Memory       text  `json:"memory"`
 	GPUCount     text  `json:"gpu_count"`
@@ -40,10 +40,10 @@ func (r *registration) missing() (all []string) {
 		name  string
 		value text
 	}{
-		{"machine_id", r.MachineID}, {"hostname", r.Hostname}, {"pool_name", r.PoolName}, {"cpu", r.CPU},
+		{"machine_id", text(r.MachineID)}, {"hostname", r.Hostname}, {"pool_name", text(r.PoolName)}, {"cpu", r.CPU},
 		{"memory", r.Memory}, {"gpu_count", r.GPUCount}, {"private_ip", r.PrivateIP},
 	} {
-		if m.value == "" {
+		if strings.TrimSpace(string(m.value)) == "" {
 			all = append(all, m.name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
@@ -14,9 +15,9 @@ import (
 // transition changes the state of a node on request.
 func (a *api) transition(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		State   *string       `json:"state"`
-		Comment string        `json:"comment"`
-		Force   httpjson.Bool `json:"force"`
+		State   *string `json:"state"`
+		Comment string  `json:"comment"`
+		Force   bool    `json:"force"`
 	}
 	if !read(w, r, &in) {
 		return
@@ -57,19 +58,19 @@ func (a *api) move(w http.ResponseWriter, r *http.Request, req *holdfastv1.Trans
 // report accepts the report of an installer or a booted node.
 func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		MACAddress   *string         `json:"mac_address"`
-		IPAddress    string          `json:"ip_address"`
-		Hostname     string          `json:"hostname"`
-		Vendor       string          `json:"vendor"`
-		Model        string          `json:"model"`
-		SerialNumber string          `json:"serial_number"`
-		SystemUUID   string          `json:"system_uuid"`
-		Arch         string          `json:"arch"`
-		BootMode     string          `json:"boot_mode"`
-		Status       string          `json:"installation_status"`
-		Progress     *httpjson.Int32 `json:"installation_progress"`
-		Error        string          `json:"installation_error"`
-		RequestID    string          `json:"request_id"` // an extension: a report that is sent again counts once
+		MACAddress   *string `json:"mac_address"`
+		IPAddress    string  `json:"ip_address"`
+		Hostname     string  `json:"hostname"`
+		Vendor       string  `json:"vendor"`
+		Model        string  `json:"model"`
+		SerialNumber string  `json:"serial_number"`
+		SystemUUID   string  `json:"system_uuid"`
+		Arch         string  `json:"arch"`
+		BootMode     string  `json:"boot_mode"`
+		Status       string  `json:"installation_status"`
+		Progress     *int32  `json:"installation_progress"`
+		Error        string  `json:"installation_error"`
+		RequestID    string  `json:"request_id"` // an extension: a report that is sent again counts once
 	}
 	if !read(w, r, &in) {
 		return
@@ -104,8 +105,7 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	}
 	if in.Status != "" {
 		a.log.Info("installer reported", "machine", m.GetMachineId(), "status", in.Status,
-			"state", m.GetStatus().GetNodeState().String(),
-			"attempts", m.GetNode().GetInstallAttempts(), "triggered_by", "node_report")
+			"attempts", m.GetNode().GetInstallAttempts())
 	}
 	ok(w, m, "Report processed")
 }
@@ -167,13 +167,9 @@ func showEntry(e *holdfastv1.HistoryEntry) entry {
 		Comment:   httpjson.OrNull(e.GetComment()),
 		CreatedAt: stamp(e.GetAt()),
 	}
-	switch e.GetTriggeredBy() {
-	case "operator", "admin":
-		out.TriggeredBy, out.UserID = "admin", httpjson.OrNull(e.GetPrincipal())
-	case "node_report":
-		out.TriggeredBy = "node_report"
-	default:
-		out.TriggeredBy = "system"
+	out.TriggeredBy = describe.NodeTrigger(e.GetTriggeredBy())
+	if out.TriggeredBy == "admin" {
+		out.UserID = httpjson.OrNull(e.GetPrincipal())
 	}
 	if len(e.GetMetadata()) > 0 {
 		out.Metadata = map[string]any{}

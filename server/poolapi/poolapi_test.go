@@ -205,8 +205,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestListOfOddNumbers: unrepresentable numbers that older peers stored do not break the
-// list.
+// TestListOfOddNumbers: stored numbers that JSON cannot represent do not break the list.
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.RegisterPool{TtlMs: 15_000, Pool: &holdfastv1.Pool{PoolId: "pool-1",

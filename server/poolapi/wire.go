@@ -10,16 +10,16 @@ import (
 // pool contains the members shared by registrations and heartbeats (POOLREG-18010, 18020,
 // 18030).
 type pool struct {
-	PoolID        string         `json:"pool_id"`
-	Endpoint      string         `json:"endpoint"`
-	NodeID        string         `json:"node_id"`
-	GPUs          []gpu          `json:"gpus"`
-	Region        string         `json:"region"`
-	Version       string         `json:"version"`
-	WorkersTotal  httpjson.Int32 `json:"workers_total"`
-	WorkersReady  httpjson.Int32 `json:"workers_ready"`
-	WorkersBusy   httpjson.Int32 `json:"workers_busy"`
-	UptimeSeconds int64          `json:"uptime_seconds"`
+	PoolID        string `json:"pool_id"`
+	Endpoint      string `json:"endpoint"`
+	NodeID        string `json:"node_id"`
+	GPUs          []gpu  `json:"gpus"`
+	Region        string `json:"region"`
+	Version       string `json:"version"`
+	WorkersTotal  int32  `json:"workers_total"`
+	WorkersReady  int32  `json:"workers_ready"`
+	WorkersBusy   int32  `json:"workers_busy"`
+	UptimeSeconds int64  `json:"uptime_seconds"`
 }
 
 type gpu struct {
@@ -39,9 +39,9 @@ func (p *pool) proto() *holdfastv1.Pool {
 		NodeId:        p.NodeID,
 		Region:        p.Region,
 		Version:       p.Version,
-		WorkersTotal:  int32(p.WorkersTotal),
-		WorkersReady:  int32(p.WorkersReady),
-		WorkersBusy:   int32(p.WorkersBusy),
+		WorkersTotal:  p.WorkersTotal,
+		WorkersReady:  p.WorkersReady,
+		WorkersBusy:   p.WorkersBusy,
 		UptimeSeconds: p.UptimeSeconds,
 	}
 	for _, g := range p.GPUs {
@@ -83,9 +83,9 @@ func show(p *holdfastv1.Pool) shown {
 			Region:        p.GetRegion(),
 			Version:       p.GetVersion(),
 			GPUs:          []gpu{},
-			WorkersTotal:  httpjson.Int32(p.GetWorkersTotal()),
-			WorkersReady:  httpjson.Int32(p.GetWorkersReady()),
-			WorkersBusy:   httpjson.Int32(p.GetWorkersBusy()),
+			WorkersTotal:  p.GetWorkersTotal(),
+			WorkersReady:  p.GetWorkersReady(),
+			WorkersBusy:   p.GetWorkersBusy(),
 			UptimeSeconds: p.GetUptimeSeconds(),
 		},
 		Status:          strings.ToLower(p.GetStatus().String()),

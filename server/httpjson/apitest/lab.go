@@ -314,7 +314,9 @@ func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.Re
 		return nil, err
 	}
 	after, _ := l.state.View().Lease(rn.GetLease().GetKind(), rn.GetLease().GetId())
+	m, _ := l.state.View().Machine(rn.GetLease().GetId())
 	return &internalv1.RenewalAnswer{
+		PoolName:   m.GetSpec().GetPool(),
 		Outcome:    internalv1.RenewalAnswer_RENEWED,
 		TtlMs:      after.GetTtlMs(),
 		IntervalMs: 10_000,
