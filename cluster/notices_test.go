@@ -103,8 +103,8 @@ func TestFollowersApplyAtOnce(t *testing.T) {
 	}
 }
 
-// TestPeersWithoutNotices checks that peers that send notices and peers that send none, like those
-// of an older build, follow each other.
+// TestPeersWithoutNotices checks that peers follow a leader that sends no notices, as if all were
+// lost, and that it follows the others.
 func TestPeersWithoutNotices(t *testing.T) {
 	t.Parallel()
 	c := &followed{Cluster: clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {

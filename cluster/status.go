@@ -126,7 +126,7 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 	if why := rp.n.failure(); why != nil && p.GetId() == rp.n.cfg.NodeID {
 		p.Error = "is stopping: " + why.Error()
 	}
-	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not report it
+	p.MayVote = st.GetMayVote()
 	p.Term, p.Load, p.Warning = st.GetTerm(), st.GetLoad(), st.GetWarning()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }

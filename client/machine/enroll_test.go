@@ -117,7 +117,7 @@ func TestEnroll(t *testing.T) {
 		{"enrolled", true, 0, false, true, 1},
 		{"lost answer", true, 2, false, true, 1},
 		{"lost answer and expired token", true, 1, true, true, 1},
-		{"older server", false, 0, false, true, 0},
+		{"a server that enrolls nobody", false, 0, false, true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 
 // powerRenewed is how often an unchanged power is committed. BMCReachable, which every poll renews,
 // confirms it in between (lifecycle.Derive). The renewal only bounds how long a power counts as
-// confirmed under a leader of an older build, which does not observe it.
+// confirmed if nothing observes it.
 const powerRenewed = 30 * time.Minute
 
 // powerSeen returns the condition PoweredOn, or nil if there is nothing to record. While the power

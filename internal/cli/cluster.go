@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ func getClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.Cluste
 	return s, failed(err, "get cluster status")
 }
 
-// noLeader returns the reason why there is no leader. Older peers report none.
+// noLeader returns the reason why there is no leader. A peer reports none until it has found it.
 func noLeader(s *holdfastv1.ClusterStatus) string {
 	why := cmp.Or(render.Clean(s.GetProblem()), "no leader: writes wait until a majority of the voters reach each other")
 	return fmt.Sprintf("%s (according to %s)", why, cmp.Or(render.Clean(s.GetAnsweredBy()), "the peer asked"))
@@ -123,7 +122,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 			}
 			return []any{
 				p.GetId(), render.State(role), alive, p.GetVersion(), number(p.GetAppliedIndex()),
-				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(s, p), render.Red),
+				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(p), render.Red),
 				number(p.GetTerm()), number(p.GetBehind()), number(p.GetLastIndex()),
 				number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(),
 			}
@@ -131,10 +130,9 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble returns the reason why a peer does not count, or "". Older peers report no voters at all.
-func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
-	knowsVoters := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
-	if p.GetError() == "" && p.GetSuffrage() == "voter" && knowsVoters && !p.GetMayVote() {
+// trouble returns the reason why a peer does not count, or "".
+func trouble(p *holdfastv1.Peer) string {
+	if p.GetError() == "" && p.GetSuffrage() == "voter" && !p.GetMayVote() {
 		return "does not vote yet: it catches up"
 	}
 	what := cmp.Or(p.GetError(), p.GetWaits(), p.GetWarning())

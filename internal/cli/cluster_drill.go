@@ -43,7 +43,7 @@ func unsafe(s *holdfastv1.ClusterStatus) string {
 		return ""
 	}
 	for _, p := range s.GetPeers() {
-		if t := trouble(s, p); t != "" {
+		if t := trouble(p); t != "" {
 			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
 		}
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -27,10 +29,7 @@ func urgencyText(u holdfastv1.Issue_Urgency) render.Text {
 
 // issuesOf returns the issues of a machine, the most urgent first.
 func issuesOf(m *holdfastv1.Machine) []*holdfastv1.Issue {
-	if all := m.GetStatus().GetIssues(); len(all) > 0 {
-		return all
-	}
-	return derivedIssues(m)
+	return m.GetStatus().GetIssues()
 }
 
 // worst returns the most urgent issue of a machine, or nil.
@@ -64,6 +63,16 @@ func issueKind() kind[*holdfastv1.Machine] {
 			}
 		},
 	}
+}
+
+// troubledPage returns a page of the machines that need attention.
+func troubledPage(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
+	f := troubled
+	if strings.TrimSpace(q.filter) != "" {
+		f = "(" + q.filter + ") AND " + troubled
+	}
+	q.filter = f
+	return machineKind().page(ctx, c, q)
 }
 
 func (a *app) machineIssues() *cobra.Command {

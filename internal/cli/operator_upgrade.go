@@ -66,7 +66,7 @@ func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 			s.GetFeatureLevel())
 	}
 	for _, p := range s.GetPeers() {
-		if t := trouble(s, p); t != "" {
+		if t := trouble(p); t != "" {
 			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
 		}
 	}

@@ -34,9 +34,8 @@ A machine has at most one active run.
 
 With --selector (a filter) or -l (labels) it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs
 start once more than --max-failures have failed, were canceled or could not start. The leader drives the wave, and the
-command follows it: after Ctrl-C or with --detach it continues, and 'wave watch' follows it. In a cluster with peers of an
-older release the wave lasts as long as the command, and the same command with --wave ID continues it. The exit code is 5
-unless all runs succeeded.
+command follows it: after Ctrl-C or with --detach it continues, and 'wave watch' or the same command with --wave ID follows
+it. The exit code is 5 unless all runs succeeded.
 
 If the plan destroys data, or interrupts a machine that is in service, the command asks for confirmation: the id of the
 machine, or the number of machines. Without a terminal it requires --yes.

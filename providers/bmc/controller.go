@@ -18,7 +18,6 @@ import (
 
 // device is one BMC with the state that all operations on it share, with any account.
 type device struct {
-	at      string // address with the scheme
 	gate    *access.Gate
 	effects chan struct{} // held by the one operation that changes something
 
@@ -80,7 +79,7 @@ func (p *Provider) find(ctx context.Context, m providers.Machine, what string) (
 	c := p.bmcs[key]
 	if c == nil {
 		if p.devices[e.key()] == nil {
-			p.devices[e.key()] = &device{at: e.key(), gate: access.NewGate(), effects: make(chan struct{}, 1)}
+			p.devices[e.key()] = &device{gate: access.NewGate(), effects: make(chan struct{}, 1)}
 		}
 		c = p.newController(e, key, p.devices[e.key()])
 		p.bmcs[key] = c
@@ -197,11 +196,6 @@ func (c *controller) load(ctx context.Context) error {
 		return nil
 	}
 	memo, err := c.p.memory.Recall(ctx, c.key)
-	if err == nil && memo == (Memo{}) {
-		// Older versions stored one memo per address. It counts refused logins of an unknown
-		// account, and a session path, which grants no access.
-		memo, err = c.p.memory.Recall(ctx, c.at)
-	}
 	if err != nil {
 		return providers.Errorf(providers.Transient, "load the state of BMC "+c.key, "%w", err)
 	}

@@ -67,10 +67,6 @@ func Command(ctx context.Context) *internalv1.Command {
 	}
 	id := from.Identity
 	c.Principal = id.GetPrincipal()
-	role := id.GetRole()
-	if role == holdfastv1.Role_BACKUP {
-		role = holdfastv1.Role_ROLE_UNSPECIFIED // peers of feature level 1 stop at an unknown role
-	}
 	c.Origin = &internalv1.Origin{
 		Source:    from.Source,
 		Peer:      from.Peer,
@@ -78,7 +74,7 @@ func Command(ctx context.Context) *internalv1.Command {
 		TokenId:   id.GetTokenId(),
 		Pools:     id.GetPools(),
 		MachineId: id.GetMachineId(),
-		Role:      role,
+		Role:      id.GetRole(),
 	}
 	return c
 }

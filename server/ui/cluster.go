@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -40,15 +39,11 @@ func (b clusterBody) Load() *holdfastv1.PeerLoad {
 	return nil
 }
 
-// Commit returns the quantiles of the leader's commit latency, from proposal to answer. Leaders of
-// older versions report only the mean.
+// Commit returns the quantiles of the leader's commit latency, from proposal to answer.
 func (b clusterBody) Commit() string {
 	l := b.Load()
-	switch {
-	case l.GetCommands() == 0:
+	if l.GetCommands() == 0 {
 		return "-"
-	case len(l.GetCommits()) == 0:
-		return unbroken(display.InTime(time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second))))
 	}
 	half, most := history.Quantile(l.GetCommits(), 50), history.Quantile(l.GetCommits(), 99)
 	return unbroken(display.InTime(half)) + " / " + unbroken(display.InTime(most))
@@ -74,11 +69,9 @@ func (b clusterBody) Contact(p *holdfastv1.Peer) string {
 	return display.InTime(time.Duration(max(p.GetLastContactMs(), 1)) * time.Millisecond)
 }
 
-// CatchesUp reports whether a voter does not vote yet. Peers of older versions do not report which
-// voters may vote: then it returns false for every peer.
+// CatchesUp reports whether a voter does not vote yet.
 func (b clusterBody) CatchesUp(p *holdfastv1.Peer) bool {
-	reported := slices.ContainsFunc(b.Status.GetPeers(), (*holdfastv1.Peer).GetMayVote)
-	return reported && !p.GetMayVote() && p.GetSuffrage() == "voter" && p.GetError() == ""
+	return !p.GetMayVote() && p.GetSuffrage() == "voter" && p.GetError() == ""
 }
 
 // Behind returns the number of entries that another peer has applied and this one has not.

@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -127,8 +126,6 @@ func rate(x float64) string {
 func (m *model) peerLines() []render.Line {
 	var lines []render.Line
 	peers := m.status.GetPeers()
-	// An older peer reports no voters at all.
-	knowsVoters := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote)
 	for i, p := range peers {
 		if i == mostPeers {
 			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d more", len(peers)-i),
@@ -147,7 +144,7 @@ func (m *model) peerLines() []render.Line {
 		switch {
 		case p.GetError() != "":
 			l = append(l, render.T(p.GetError(), render.Red))
-		case knowsVoters && !p.GetMayVote() && role == "voter":
+		case !p.GetMayVote() && role == "voter":
 			l = append(l, render.T("does not vote yet: it catches up", render.Yellow))
 		default:
 			l = append(l, plain(fmt.Sprintf("index %d, ", p.GetAppliedIndex())), lag(p))

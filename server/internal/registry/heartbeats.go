@@ -64,15 +64,10 @@ func (s *Heartbeats) KeepKnownAlive(
 	if err != nil {
 		return nil, err
 	}
-	pool := a.GetPoolName()
-	if pool == "" { // the leader is of an older version
-		m, _ := s.State.View().Machine(id)
-		pool = m.GetSpec().GetPool()
-	}
 	return &holdfastv1.KeepMachineAliveResponse{
 		MachineId:       id,
 		State:           holdfastv1.Agent_READY,
-		PoolName:        pool,
+		PoolName:        a.GetPoolName(),
 		LastKeepalive:   a.GetAt(),
 		TtlSeconds:      a.GetTtlMs() / time.Second.Milliseconds(),
 		AgentVersion:    r.GetAgentVersion(),

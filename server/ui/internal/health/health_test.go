@@ -61,9 +61,9 @@ func TestNoLeader(t *testing.T) {
 		"This page shows the state of n1. Changes wait until there is a leader."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	old := status("", 0) // an older peer gives no reason
-	old.Peers[1].Alive, old.Peers[2].Alive = false, false
-	if got, want := NoLeader(old), "No leader: n2 and n3 do not answer. "+
+	unsaid := status("", 0) // the peer has not found the reason yet
+	unsaid.Peers[1].Alive, unsaid.Peers[2].Alive = false, false
+	if got, want := NoLeader(unsaid), "No leader: n2 and n3 do not answer. "+
 		"This page shows the state of n1. Changes wait until there is a leader."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
