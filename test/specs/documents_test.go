@@ -13,5 +13,6 @@ func TestDocuments(t *testing.T) {
 	t.Run("nodes", func(t *testing.T) { nodeAPI(t, w) })
 	t.Run("notifications", func(t *testing.T) { notifications(t, w) })
 	t.Run("curl of specs/000", func(t *testing.T) { w.curl(t, "testdata/000.md") })
+	t.Run("odd", func(t *testing.T) { odd(t, w) })
 	t.Run("curl of docs/clients.md", func(t *testing.T) { w.curl(t, "../../docs/clients.md") })
 }
