@@ -34,8 +34,8 @@ func absenceOf(err error) absence {
 	return present
 }
 
-// absences are the peers of a call whose last failure was that they are not there. The zero value is
-// ready for use.
+// absences are the peers of a call whose last failure was that they are not there. The zero value
+// is ready for use.
 type absences struct {
 	peers map[int]absence
 	since time.Time // of the first of them
@@ -54,8 +54,8 @@ func (a *absences) note(peer int, err error) {
 	a.peers[peer] = is
 }
 
-// left returns how long a call may still be retried although no peer is there. limit is the time for
-// peers that may start soon, 0 for none. ok is false if there is no limit.
+// left returns how long a call may still be retried although no peer is there. limit is the time
+// for peers that may start soon, 0 for none. ok is false if there is no limit.
 func (a *absences) left(addresses int, limit time.Duration) (_ time.Duration, ok bool) {
 	if limit <= 0 || len(a.peers) < addresses {
 		return 0, false

@@ -48,8 +48,8 @@ type Config struct {
 	// LeaderTimeout is how long a unary call is retried while the peers answer that there is no
 	// leader. Zero means as long as any other call.
 	LeaderTimeout time.Duration
-	// AbsenceTimeout is how long a unary call is retried while nothing listens at any address. Unknown
-	// hosts end it within a second. Zero means as long as any other call.
+	// AbsenceTimeout is how long a unary call is retried while nothing listens at any address.
+	// Unknown hosts end it within a second. Zero means as long as any other call.
 	AbsenceTimeout time.Duration
 	// Consistency applies to reads whose context sets none. The zero value is linearizable.
 	Consistency Consistency

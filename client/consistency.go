@@ -35,7 +35,8 @@ func WithConsistency(ctx context.Context, c Consistency) context.Context {
 }
 
 // HeaderCall is the metadata key that identifies a write, so that peers to which it is sent in turn
-// apply it once: 16 random bytes in base64url, a semicolon, and the milliseconds since the first try.
+// apply it once: 16 random bytes in base64url, a semicolon, and the milliseconds since the first
+// try.
 const HeaderCall = "holdfast-call"
 
 // outgoing adds the consistency to the metadata if the method is a read.

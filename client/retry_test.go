@@ -357,8 +357,8 @@ func TestRepeatedCallsNameThemselves(t *testing.T) {
 	}
 }
 
-// A call to addresses at which nothing listens ends soon, and one to hosts that nobody knows at once.
-// If one of the peers is there, it is waited for.
+// A call to addresses at which nothing listens ends soon, and one to hosts that nobody knows at
+// once. If one of the peers is there, it is waited for.
 func TestAbsentPeers(t *testing.T) {
 	busy := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonNoLeader) }})
 	const limit = time.Second

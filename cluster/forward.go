@@ -52,7 +52,7 @@ func (c *call) write(ctx context.Context) (any, error) {
 		c.delivery = parseDelivery(incoming(ctx))
 	default:
 		var err error
-		if c.delivery, err = c.n.newDelivery(ctx); err != nil {
+		if c.delivery, err = c.n.router.newDelivery(ctx); err != nil {
 			return nil, err
 		}
 		again = true

@@ -31,8 +31,8 @@ const (
 	// the leader. It is 0 on the leader and -1 if there was none.
 	HeaderLastContact = "holdfast-last-contact-ms"
 
-	// HeaderCall is sent with writes by callers that repeat them if their peer dies. It identifies the
-	// call, so that it has its effect once: 16 random bytes in base64url, a semicolon, and the
+	// HeaderCall is sent with writes by callers that repeat them if their peer dies. It identifies
+	// the call, so that it has its effect once: 16 random bytes in base64url, a semicolon, and the
 	// milliseconds since the first try, which are 0 in that try.
 	HeaderCall = "holdfast-call"
 	// HeaderForwardedBy names the peer that has forwarded a call. The call is not forwarded again.

@@ -184,8 +184,8 @@ type delivery struct {
 
 // newDelivery returns the first delivery of a call by this peer. A caller that repeats calls by
 // itself names them (HeaderCall): then it may be one that another peer has delivered.
-func (n *Node) newDelivery(ctx context.Context) (*delivery, error) {
-	d := &delivery{since: n.fsm.Applied()}
+func (rt *router) newDelivery(ctx context.Context) (*delivery, error) {
+	d := &delivery{since: rt.n.fsm.Applied()}
 	named := metadata.ValueFromIncomingContext(ctx, HeaderCall)
 	if len(named) == 0 {
 		_, _ = rand.Read(d.seed[:]) // never fails: see crypto/rand
@@ -197,7 +197,7 @@ func (n *Node) newDelivery(ctx context.Context) (*delivery, error) {
 	}
 	d.seed = sha256.Sum256(append([]byte(HeaderCall+"\x00"), id...))
 	if age > 0 {
-		d.again, d.since = true, n.past.before(time.Now().Add(-age))
+		d.again, d.since = true, rt.n.past.before(time.Now().Add(-age))
 	}
 	return d, nil
 }

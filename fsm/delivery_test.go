@@ -142,8 +142,8 @@ func TestDeliveryIsForgotten(t *testing.T) {
 	}
 }
 
-// Large outcomes are bounded in size: the oldest are forgotten, one command forgets a limited number,
-// and the newest outcome is kept even if it alone exceeds the limit.
+// Large outcomes are bounded in size: the oldest are forgotten, one command forgets a limited
+// number, and the newest outcome is kept even if it alone exceeds the limit.
 func TestDeliveryBytes(t *testing.T) {
 	p := fsmtest.NewPeer()
 	large := func(id string) *internalv1.RegisterMachine {
@@ -187,8 +187,8 @@ func TestDeliveryBytes(t *testing.T) {
 	}
 }
 
-// TestDeliveries delivers random commands, and some of them again, as peers do that lost an answer. A
-// second delivery changes nothing and has the outcome of the first.
+// TestDeliveries delivers random commands, and some of them again, as peers do that lost an answer.
+// A second delivery changes nothing and has the outcome of the first.
 func TestDeliveries(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := furnished()

@@ -186,8 +186,8 @@ func TestImageInUse(t *testing.T) {
 	}
 }
 
-// A change of an image looks neither at the active runs of other images nor at all sessions, so that
-// it does not stop the peers of a large fleet.
+// A change of an image looks neither at the active runs of other images nor at all sessions, so
+// that it does not stop the peers of a large fleet.
 func TestImageChangesScanNothing(t *testing.T) {
 	p := fsmtest.NewPeer()
 	for _, name := range []string{"debian", "default", "other"} {

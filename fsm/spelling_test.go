@@ -58,7 +58,8 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// TestIDsOfPaths checks that no id of a plan or a secret has a part that is not one of a URL's path.
+// TestIDsOfPaths checks that no id of a plan or a secret has a part that is not one of a URL's
+// path.
 func TestIDsOfPaths(t *testing.T) {
 	plan := func(id string) proto.Message {
 		return &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: id, Steps: []*holdfastv1.Step{fsmtest.Step("ssh")}}}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/client/poolreg"
 	"github.com/holdfast-metal/holdfast/internal/facts"
@@ -79,17 +76,8 @@ func poolCommand(s system, log *logFlags) *cobra.Command {
 
 func parsePoolFile(text []byte) (poolFile, error) {
 	var f poolFile
-	b, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		if line, why, ok := misfit.YAML(err); ok {
-			err = fmt.Errorf("line %d: %s", line, why)
-		}
+	if err := misfit.Settings(text, &f); err != nil {
 		return f, err
-	}
-	in := json.NewDecoder(bytes.NewReader(b))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&f); err != nil {
-		return f, errors.New(misfit.Struct(err, &f))
 	}
 	if f.Registration == nil {
 		return f, errors.New("no key registration")

@@ -21,8 +21,8 @@ const defaultAddr = "127.0.0.1:" + client.DefaultPort
 // election takes a few seconds.
 const leaderTimeout = 15 * time.Second
 
-// absenceTimeout is how long a call is retried while nothing listens at any address, if --timeout is
-// not given.
+// absenceTimeout is how long a call is retried while nothing listens at any address, if --timeout
+// is not given.
 const absenceTimeout = 1500 * time.Millisecond
 
 // globals are the flags of every command that talks to a cluster.

@@ -156,7 +156,8 @@ func TestWritesInFlight(t *testing.T) {
 		kills = 2
 	}
 	w := start(t, 1)
-	c := &writer{w: w, http: &http.Client{Transport: &http.Transport{TLSClientConfig: w.agentTLS()}}, done: map[string]int{}}
+	c := &writer{w: w, http: &http.Client{Transport: &http.Transport{TLSClientConfig: w.agentTLS()}},
+		done: map[string]int{}}
 	begin := w.audited(t)
 	var round atomic.Int64
 	for kill := range kills {

@@ -7,8 +7,8 @@ import (
 )
 
 // odd sends what scripts, broken sensors and careless clients send to the APIs: what can be
-// understood is taken, and what cannot is refused with the member and what is allowed. It runs after
-// the examples of the documents, whose machines, pools and services it uses.
+// understood is taken, and what cannot is refused with the member and what is allowed. It runs
+// after the examples of the documents, whose machines, pools and services it uses.
 func odd(t *testing.T, w *world) {
 	const (
 		register, keepalive = "/api/v1/machine/register", "/api/v1/machine/keepalive"

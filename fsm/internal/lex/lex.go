@@ -54,8 +54,8 @@ func ValidName(s string, most int) bool {
 	return true
 }
 
-// ValidPath reports whether a text is 1 to most bytes of names that are separated by '/', such as the
-// id of a plan. Each of them is a part of a URL's path.
+// ValidPath reports whether a text is 1 to most bytes of names that are separated by '/', such as
+// the id of a plan. Each of them is a part of a URL's path.
 func ValidPath(s string, most int) bool {
 	if len(s) > most {
 		return false

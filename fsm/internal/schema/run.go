@@ -118,8 +118,8 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 	}
 }
 
-// NameKey is the key of the rows with a name in an index, such as that of a plan or an image. No name
-// has a NUL.
+// NameKey is the key of the rows with a name in an index, such as that of a plan or an image. No
+// name has a NUL.
 func NameKey(name string) string { return name + "\x00" }
 
 // RequestKey is unambiguous, because the id of a registered machine has no slash.
