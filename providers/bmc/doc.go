@@ -8,7 +8,7 @@
 //
 // # Which driver
 //
-// The Redfish driver is our own and thin, with the schemas of gofish. bmclib's driver ignored
+// The Redfish driver is our own and thin. bmclib's driver ignored
 // contexts, reported resets that did not happen, and changed boot modes silently. Our driver is not
 // in bmclib's registry either. A client of the registry links drivers for AMT and for vendors that
 // were not configured, and logs in with them. Its PowerSet has no place for the check right before

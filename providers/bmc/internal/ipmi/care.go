@@ -55,6 +55,9 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 		Unread:  providers.PartKinds(),
 	}
 	out, err := h.run(ctx, false, "fru", "print", "0")
+	if access.Silent(err) || providers.ClassOf(err) == providers.Transient {
+		return nil, err
+	}
 	if err != nil {
 		v.Missing = append(v.Missing, "serial number and model: "+text.Clip(err.Error(), access.MaxText))
 		return v, nil

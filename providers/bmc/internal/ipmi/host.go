@@ -273,8 +273,9 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 	switch {
 	case has("unexpected"): // mixed-up answers of a slow BMC: like a wrong password, but not one
 		return providers.Errorf(providers.Transient, what, "%w", said)
-	case has("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role",
-		"unauthorized guid", "password verification", "requested privilege level"):
+	case has("hmac is invalid", "unauthorized name", "unauthorized role", "unauthorized guid",
+		"password verification", "requested privilege level",
+		"set session privilege level"): // at the login: the account has not the privileges that ipmitool asks for
 		return providers.Errorf(providers.Auth, what, "%w", said)
 	case has("rakp 2 message indicates an error"): // no free session, or this one was lost
 		return providers.Errorf(providers.Transient, what, "%w", said)
@@ -285,7 +286,15 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 			said, CipherLabel)
 	case has("insufficient resources"):
 		return providers.Errorf(providers.Transient, what, "the BMC has no free session: %w", said)
-	case has("invalid command", "command not supported", "invalid data field", "parameter out of range"):
+	}
+	if c, ok := completionOf(out); ok {
+		if c.adds != "" {
+			return providers.Errorf(c.class, what, "%w (%s)", said, c.adds)
+		}
+		return providers.Errorf(c.class, what, "%w", said)
+	}
+	switch {
+	case has("invalid command", "command not supported by"):
 		return providers.Errorf(providers.Unsupported, what, "%w", said)
 	case has("unable to establish", "no response", "timeout"):
 		return providers.Errorf(providers.Timeout, what,

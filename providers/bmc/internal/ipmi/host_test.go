@@ -25,12 +25,34 @@ func TestIPMIErrors(t *testing.T) {
 		"Error in open session response message : invalid authentication algorithm" + end:     providers.Unsupported,
 		"Error in open session response message : insufficient resources for session" + end:   providers.Transient,
 		end: providers.Timeout,
-		"Set Chassis Power Control to Down/Off failed: Command not supported in present state\n": providers.Unsupported,
-		"Set Session Privilege Level to ADMINISTRATOR failed: Insufficient privilege level\n":    providers.Auth,
-		"Chassis Power Control failed: Node busy\n":                                              providers.Transient,
+		"Set Chassis Power Control to Down/Off failed: Command not supported in present state\n":         providers.Transient,
+		"Set Chassis Power Control to Down/Off failed: Insufficient privilege level\n":                   providers.Unsupported,
+		"Set Chassis Power Control to Down/Off failed: Timeout\n":                                        providers.Transient,
+		"Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): Invalid command\n": providers.Unsupported,
+		"Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xd5): Command not supported " +
+			"in present state\n": providers.Transient,
+		"Set Boot parameter 5 failed: Cannot execute command, command disabled\n":             providers.Unsupported,
+		" Device not present (Requested sensor, data, or record not found)\n":                 providers.Unsupported,
+		"Get Device ID command failed: BMC initialization in progress\n":                      providers.Transient,
+		"Get SEL Info command failed: Unknown (0x81)\n":                                       providers.Transient,
+		"Error: no response from RAKP 1 message" + end:                                        providers.Timeout,
+		"Set Session Privilege Level to ADMINISTRATOR failed: Insufficient privilege level\n": providers.Auth,
+		"Chassis Power Control failed: Node busy\n":                                           providers.Transient,
 	} {
 		if got := providers.ClassOf(ToolError(t.Context(), "ipmitool", errors.New("exit status 1"), out)); got != want {
 			t.Errorf("%q: got class %s, want %s", out, got, want)
+		}
+	}
+}
+
+// Each completion code of a command is an answer, whatever it says.
+func TestCompletionCodes(t *testing.T) {
+	for _, c := range completions() {
+		out := "Chassis Power Control failed: " + strings.ToUpper(c.says[:1]) + c.says[1:] + "\n"
+		err := ToolError(t.Context(), "ipmitool", errors.New("exit status 1"), out)
+		if providers.ClassOf(err) != c.class || !access.IsAnswered(err) || access.Silent(err) {
+			t.Errorf("code %#x: got %v of class %s, answered %v; want class %s", c.code, err, providers.ClassOf(err),
+				access.IsAnswered(err), c.class)
 		}
 	}
 }

@@ -13,15 +13,18 @@ type state struct{ says, fault string }
 // fault that explains most comes first. A state that is not listed is a vendor's own, and proves
 // nothing.
 //
-// Lost input of one supply of several is a problem of that supply. Less redundancy is one too: the
-// next failure stops the machine. Not a fault is what a person, the operating system or the
-// configuration causes: a part that is off, absent, disabled or throttled, a cover that is open.
+// Lost input of a power supply is a problem of that supply. A power unit (sensor type 09h) loses its
+// input whenever the machine is cut off; it names the state "AC lost", and a supply (08h) "Power Supply
+// AC lost". Redundancy that is lost or insufficient is a problem; redundancy that is less than
+// before, while the resources suffice, is not: the part that caused it is one. Not a fault is
+// what a person, the operating system or the configuration causes: a part that is off, absent,
+// disabled or throttled, a cover that is open.
 func states() []state {
 	return []state{
 		// Power supply and power unit.
 		{"power supply ac lost", "lost input"},
 		{"ac lost or out-of-range", "lost input"},
-		{"ac lost", "lost input"},
+		{"ac lost", ""}, // of a power unit
 		{"ac out-of-range, but present", "has input out of its range"},
 		{"failure detected", "failed"},
 		{"predictive failure asserted", "is predicted to fail"},
@@ -88,12 +91,12 @@ func states() []state {
 		// Redundancy.
 		{"redundancy lost", "lost redundancy"},
 		{"non-redundant: insufficient", "lost redundancy"},
-		{"non-redundant: sufficient from redundant", "lost redundancy"},
-		{"non-redundant: sufficient resources from redundant", "lost redundancy"},
+		{"non-redundant: sufficient from redundant", ""},
+		{"non-redundant: sufficient resources from redundant", ""},
 		{"non-redundant: sufficient from insufficient", ""},
 		{"non-redundant: sufficient resources from insufficient", ""},
 		{"redundancy degraded from non-redundant", ""}, // it got better
-		{"redundancy degraded", "has less redundancy"},
+		{"redundancy degraded", ""},
 		{"fully redundant", ""},
 		// Severity, availability and limits of any sensor.
 		{"transition to critical", "is critical"},

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stmcginnis/gofish/redfish"
-
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
@@ -20,21 +18,35 @@ const (
 	verifyPoll = 100 * time.Millisecond
 )
 
-// Boot targets that gofish has no constants for. Supermicro's X10 has no boot mode, and targets for
-// UEFI beside those for legacy boot.
+// Boot targets (ComputerSystem schema). Supermicro's X10 has no boot mode, and targets for UEFI
+// beside those for legacy boot.
 const (
-	usbCd     = "UsbCd"
-	uefiHdd   = "UefiHdd"
-	uefiCd    = "UefiCd"
-	uefiUsbCd = "UefiUsbCd"
+	targetNone = "None"
+	targetPxe  = "Pxe"
+	targetHTTP = "UefiHttp"
+	targetHdd  = "Hdd"
+	targetCd   = "Cd"
+	usbCd      = "UsbCd"
+	uefiHdd    = "UefiHdd"
+	uefiCd     = "UefiCd"
+	uefiUsbCd  = "UefiUsbCd"
+)
+
+// Values of BootSourceOverrideEnabled and BootSourceOverrideMode.
+const (
+	bootDisabled   = "Disabled"
+	bootOnce       = "Once"
+	bootContinuous = "Continuous"
+	modeUEFI       = "UEFI"
+	modeLegacy     = "Legacy"
 )
 
 // uefiTargets returns the targets for UEFI of those that also boot in legacy mode.
 func uefiTargets() map[string]string {
 	return map[string]string{
-		string(redfish.HddBootSourceOverrideTarget): uefiHdd,
-		string(redfish.CdBootSourceOverrideTarget):  uefiCd,
-		usbCd: uefiUsbCd,
+		targetHdd: uefiHdd,
+		targetCd:  uefiCd,
+		usbCd:     uefiUsbCd,
 	}
 }
 
@@ -60,13 +72,13 @@ func (b bootOverride) inMode(names []string, uefi bool) (targets []string, legac
 func targetsOf(mode string) []string {
 	switch mode {
 	case "PXE":
-		return []string{string(redfish.PxeBootSourceOverrideTarget)}
+		return []string{targetPxe}
 	case "HTTP":
-		return []string{string(redfish.UefiHTTPBootSourceOverrideTarget)}
+		return []string{targetHTTP}
 	case "DISK":
-		return []string{string(redfish.HddBootSourceOverrideTarget)}
+		return []string{targetHdd}
 	case "VIRTUAL_MEDIA":
-		return []string{string(redfish.CdBootSourceOverrideTarget), usbCd}
+		return []string{targetCd, usbCd}
 	}
 	return nil
 }
@@ -76,26 +88,26 @@ func targetsOf(mode string) []string {
 //
 // Without a mode, the target has it, if there are targets for both.
 func (b bootOverride) device() providers.BootDevice {
-	d := providers.BootDevice{UEFI: b.Mode != string(redfish.LegacyBootSourceOverrideMode)}
+	d := providers.BootDevice{UEFI: b.Mode != modeLegacy}
 	for target, uefi := range uefiTargets() {
 		if b.Mode == "" && b.Target == target && slices.Contains(b.Targets, uefi) {
 			d.UEFI = false
 		}
 	}
-	if b.Enabled == string(redfish.DisabledBootSourceOverrideEnabled) || b.Enabled == "" {
+	if b.Enabled == bootDisabled || b.Enabled == "" {
 		return d
 	}
-	d.Persistent = b.Enabled == string(redfish.ContinuousBootSourceOverrideEnabled)
-	switch redfish.BootSourceOverrideTarget(b.Target) {
-	case redfish.PxeBootSourceOverrideTarget:
+	d.Persistent = b.Enabled == bootContinuous
+	switch b.Target {
+	case targetPxe:
 		d.Mode = "PXE"
-	case redfish.UefiHTTPBootSourceOverrideTarget:
+	case targetHTTP:
 		d.Mode = "HTTP"
-	case redfish.HddBootSourceOverrideTarget, uefiHdd:
+	case targetHdd, uefiHdd:
 		d.Mode = "DISK"
-	case redfish.CdBootSourceOverrideTarget, usbCd, uefiCd, uefiUsbCd:
+	case targetCd, usbCd, uefiCd, uefiUsbCd:
 		d.Mode = "VIRTUAL_MEDIA"
-	case redfish.NoneBootSourceOverrideTarget:
+	case targetNone:
 		d.Persistent = false
 	default:
 		d.Mode = b.Target // a target without a mode of ours
@@ -220,16 +232,16 @@ func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	enabled := string(redfish.OnceBootSourceOverrideEnabled)
+	enabled := bootOnce
 	if d.Persistent {
-		enabled = string(redfish.ContinuousBootSourceOverrideEnabled)
+		enabled = bootContinuous
 	}
 	if enabled, err = pick(what, b.Enableds, enabled); err != nil {
 		return nil, err
 	}
-	mode := string(redfish.LegacyBootSourceOverrideMode)
+	mode := modeLegacy
 	if d.UEFI {
-		mode = string(redfish.UEFIBootSourceOverrideMode)
+		mode = modeUEFI
 	}
 	if mode, err = pick(what, b.Modes, mode); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-// Package redfish drives machines over Redfish (DSP0266), with the schemas of gofish.
+// Package redfish drives machines over Redfish (DSP0266).
 //
 // It owns the connections to a Redfish service and its session: at most one, recorded so that the
 // next leader can end it. An effect is sent in time or not at all, and a change is read back. The

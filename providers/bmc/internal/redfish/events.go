@@ -103,14 +103,14 @@ func (h *Host) ClearEvents(ctx context.Context, log string) error {
 	return err
 }
 
-// Light reads the locator light of the system, from the new property or the old one.
+// Light reads the locator light of the system, from the new property or the old one. An old light
+// that is lit without blinking is unknown: on a Dell at rest it shows that all is well.
 func (h *Host) Light(ctx context.Context) (providers.LightState, error) {
 	s, err := h.read(ctx)
 	switch {
 	case err != nil:
 		return providers.LightUnknown, err
-	case s.LocationIndicator != nil && *s.LocationIndicator,
-		s.LocationIndicator == nil && (s.IndicatorLED == "Blinking" || s.IndicatorLED == "Lit"):
+	case s.LocationIndicator != nil && *s.LocationIndicator, s.LocationIndicator == nil && s.IndicatorLED == "Blinking":
 		return providers.LightOn, nil
 	case s.LocationIndicator != nil, s.IndicatorLED == "Off":
 		return providers.LightOff, nil

@@ -363,8 +363,8 @@ func (k *checkup) log(h *Host) {
 	}
 	var critical []entry
 	for _, e := range entries.members {
-		at, err := time.Parse(time.RFC3339, e.Text("Created"))
-		if err != nil || time.Since(at) > access.LogWindow || time.Until(at) > time.Hour {
+		at := parseEventTime(e.Text("Created"))
+		if at.IsZero() || time.Since(at) > access.LogWindow || time.Until(at) > time.Hour {
 			continue
 		}
 		resolved, _ := e.Flag("Resolved")

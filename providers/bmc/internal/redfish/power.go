@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stmcginnis/gofish/redfish"
-
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
@@ -23,10 +21,10 @@ func (h *Host) Power(ctx context.Context) (providers.PowerState, error) {
 
 // state converts the power state.
 func (s *computerSystem) state() providers.PowerState {
-	switch redfish.PowerState(s.PowerState) {
-	case redfish.OnPowerState:
+	switch s.PowerState {
+	case "On":
 		return providers.PowerOn
-	case redfish.OffPowerState:
+	case "Off":
 		return providers.PowerOff
 	}
 	return providers.PowerUnknown
@@ -95,11 +93,11 @@ func (h *Host) resetType(ctx context.Context, s *computerSystem, a providers.Pow
 func pickReset(types []string, a providers.PowerAction) (string, error) {
 	switch a {
 	case providers.ActionOn:
-		return pick("turn on", types, string(redfish.OnResetType), string(redfish.ForceOnResetType))
+		return pick("turn on", types, "On", "ForceOn")
 	case providers.ActionHardOff:
-		return pick("turn off hard", types, string(redfish.ForceOffResetType))
+		return pick("turn off hard", types, "ForceOff")
 	case providers.ActionSoftOff:
-		return pick("turn off softly", types, string(redfish.GracefulShutdownResetType))
+		return pick("turn off softly", types, "GracefulShutdown")
 	}
 	return "", access.UnknownAction(a)
 }
