@@ -284,3 +284,26 @@ func TestNoSoftOff(t *testing.T) {
 		})
 	}
 }
+
+// A host that was asked to reboot in band, and needs longer than an attempt, is not rebooted again by
+// the next attempt: it has another boot id.
+func TestSlowRebootInBandIsNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{BootTime: fake.Duration(90 * time.Second)})
+		l.Machine("m-1")
+		s := stepOf("s", &holdfastv1.Reboot{Mode: "inband"})
+		s.TimeoutSeconds, s.MaxRetries = 40, new(int32(5))
+		l.Plan("p", s)
+		ld := l.lead(Config{})
+		id := l.Start("m-1", "", "p", nil).GetRunId()
+		run := l.Ended(id)
+		ld.Stop()
+		if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n < 2 {
+			t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED after some\n%s", run.GetPhase(), n, run.GetError(),
+				l.Log(id, "system"))
+		}
+		if got := effects(l, id)["reboot in band"]; got != 1 {
+			t.Errorf("got %d reboots, want 1\n%s", got, l.Log(id, "system"))
+		}
+	})
+}
