@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,6 +33,14 @@ type Event struct {
 	Sensor   string
 	Message  string
 	Log      string // the id of the log that it is in; empty if the BMC has only one
+}
+
+// NoteID is the id of an Event that is no entry of the log, but says what of it is not read.
+const NoteID = "-"
+
+// Entries returns the events that are entries of a log, without notes.
+func Entries(all []Event) []Event {
+	return slices.DeleteFunc(slices.Clone(all), func(e Event) bool { return e.ID == NoteID })
 }
 
 // EventLog reads and clears an event log of a BMC: the one with an id, or, if that is empty, the

@@ -285,8 +285,8 @@ func TestNoSoftOff(t *testing.T) {
 	}
 }
 
-// A host that was asked to reboot in band, and needs longer than an attempt, is not rebooted again by
-// the next attempt: it has another boot id.
+// A host that was asked to reboot in band, and needs longer than an attempt, is not rebooted again
+// by the next attempt: it has another boot id.
 func TestSlowRebootInBandIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{BootTime: fake.Duration(90 * time.Second)})

@@ -50,7 +50,7 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 		if err != nil {
 			return false, err
 		}
-		all = now
+		all, now = now, providers.Entries(now)
 		had, _ := strconv.Atoi(a.Before[proofEvents])
 		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.Before[proofNewest] })
 		// Without a clock on the BMC, the entry that records the clearing may equal the
@@ -61,7 +61,7 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 		Reads: "event log",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			all, err := p.Events(ctx, a.Machine, log)
-			if err != nil || len(all) == 0 {
+			if all = providers.Entries(all); err != nil || len(all) == 0 {
 				return map[string]string{proofEvents: "0"}, err
 			}
 			newest := all[len(all)-1]
@@ -100,7 +100,8 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 						"the log of this run is full (%d bytes), so the entries could not be stored: "+
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
-				what := strings.TrimSpace(fmt.Sprintf("clear the event log of %d entries %s", len(all), a.Before[proofLog]))
+				what := strings.TrimSpace(fmt.Sprintf("clear the event log of %d entries %s",
+					len(providers.Entries(all)), a.Before[proofLog]))
 				err = a.Effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.Op, a.Machine, log) })
 				if err != nil {
 					return err
@@ -109,7 +110,7 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 					return err
 				}
 			}
-			a.Prove(map[string]string{"events_left": strconv.Itoa(len(all))})
+			a.Prove(map[string]string{"events_left": strconv.Itoa(len(providers.Entries(all)))})
 			a.Message = "event log cleared, it had " + a.Before[proofEvents] + " entries"
 			if name := a.Before[proofLog]; name != "" {
 				a.Message = "event log " + name + " cleared, it had " + a.Before[proofEvents] + " entries"
@@ -138,6 +139,7 @@ func (a eventStep) showEvents(all []providers.Event) {
 	if text != "" {
 		a.Log.Write(streamEvents, []byte(text))
 	}
+	all = providers.Entries(all)
 	a.Prove(map[string]string{proofEvents: strconv.Itoa(len(all))})
 	count := severities(all)
 	for _, s := range []string{"warning", "critical"} {
@@ -172,7 +174,7 @@ func severities(all []providers.Event) map[string]int {
 // eventSummary returns the number of entries in total and by severity.
 func eventSummary(all []providers.Event) string {
 	n := severities(all)
-	s := describe.Number(len(all), "event")
+	s := describe.Number(len(providers.Entries(all)), "event")
 	for _, k := range []string{"critical", "warning"} {
 		if n[k] > 0 {
 			s += fmt.Sprintf(", %d %s", n[k], k)

@@ -93,6 +93,15 @@ func powerTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"HardOffThenOn": func(h *harness) { h.offThenOn(providers.ActionHardOff) },
 		"SoftOffThenOn": func(h *harness) {
+			if h.NoSoftOff {
+				p := need[providers.PowerController](h)
+				err := p.SetPower(h.ctx, h.op("off"), h.Machine, providers.ActionSoftOff)
+				if c := h.classed("soft off", err); c != providers.Unsupported {
+					h.Fatalf("a soft off that the machine lacks is refused as %s, want %s", c, providers.Unsupported)
+				}
+				h.power(p, providers.PowerOn)
+				return
+			}
 			h.booted() // a soft-off needs a running operating system
 			h.offThenOn(providers.ActionSoftOff)
 		},

@@ -40,6 +40,7 @@ type Setup struct {
 	MediaURL   string        // optional: the image to insert
 	ClearLog   bool          // optional: the event log may be cleared
 	ResetBMC   bool          // optional: the BMC may be reset, and was not within the last hour
+	NoSoftOff  bool          // Machine has no soft way off: it is refused as unsupported
 
 	Silent  providers.Machine // optional: a machine that never answers
 	Missing providers.Machine // optional: a machine that does not exist, or refuses our credentials

@@ -9,6 +9,7 @@ package redfishtest
 import (
 	"cmp"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -86,6 +87,11 @@ type Quirks struct {
 	LoginStatus     int    // logins are refused with this status
 	LoginCode       string // and this code
 	SessionLocation string // of the session: "id" as the id alone, "body" as the id in the body, "none", or "no token"
+
+	// Oddities: see Modes.
+	Odd        []string // ways in which answers are altered
+	Forbidden  []string // last elements of paths that return 403
+	LateSystem int      // that many requests for a machine return 404
 
 	OtherLogs []string // ids of further log services, each with the same entries
 
@@ -335,6 +341,9 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	res, err := s.answer(r, body)
+	if res != nil && err == nil {
+		res.body = s.alter(r, res.body)
+	}
 	lost := q.Drop > 0 && n%q.Drop == 0 || s.interrupted(res)
 	if res != nil && res.login && s.quirks.DropLogins > 0 {
 		s.quirks.DropLogins--
@@ -401,6 +410,15 @@ func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 		w.WriteHeader(status)
 		return
 	}
+	s.mu.Lock()
+	html, stray := s.quirks.isOdd(OddHTML), s.quirks.isOdd(OddBytes)
+	s.mu.Unlock()
+	if f != nil && html {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "<html><body><h1>"+http.StatusText(status)+"</h1></body></html>")
+		return
+	}
 	if f != nil {
 		id := s.messageID(f.code)
 		info := map[string]any{"MessageId": id, "Message": f.text, "Severity": "Critical"}
@@ -427,6 +445,9 @@ func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if stray {
+		b = strayed(b)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
@@ -461,6 +482,9 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 	}
 	if f := s.refusal(r); f != nil {
 		return nil, f
+	}
+	if res, f := s.hidden(r, path); res != nil || f != nil {
+		return res, f
 	}
 	rest, under := strings.CutPrefix(path, "/redfish/v1/")
 	if !under {

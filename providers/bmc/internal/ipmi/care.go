@@ -55,7 +55,7 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 		Unread:  providers.PartKinds(),
 	}
 	out, err := h.run(ctx, false, "fru", "print", "0")
-	if access.Silent(err) || providers.ClassOf(err) == providers.Transient {
+	if err != nil && (access.Silent(err) || providers.ClassOf(err) == providers.Transient) {
 		return nil, err
 	}
 	if err != nil {

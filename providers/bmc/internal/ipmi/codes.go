@@ -51,8 +51,8 @@ func completions() []completion {
 }
 
 // completionOf returns the completion code that a line of ipmitool ends with, the last one of its
-// output: "Set Chassis Power Control to Up failed: Node busy", "… rsp=0xd5): Command not supported in
-// present state", "Device not present (Requested sensor, data, or record not found)".
+// output: "Set Chassis Power Control to Up failed: Node busy", "… rsp=0xd5): Command not supported
+// in present state", "Device not present (Requested sensor, data, or record not found)".
 func completionOf(out string) (found completion, ok bool) {
 	for line := range strings.Lines(strings.ToLower(out)) {
 		line = strings.TrimRight(strings.TrimSpace(line), ".)")

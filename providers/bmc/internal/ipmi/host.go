@@ -218,7 +218,7 @@ func (h *Host) exec(ctx context.Context, a access.Account, effect bool, args []s
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = h.env(a)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 5 * time.Second // a busy host may need long to read an output that has ended
 	// The program ends with the thread that starts it (see endWithThread), so this thread must live
 	// until then.
 	runtime.LockOSThread()
@@ -299,6 +299,9 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 	case has("unable to establish", "no response", "timeout"):
 		return providers.Errorf(providers.Timeout, what,
 			"the BMC does not answer over IPMI: %s", text.Clip(out, access.MaxText))
+	}
+	if _, exited := errors.AsType[*exec.ExitError](err); !exited { // its output says nothing about the failure
+		return providers.Errorf(providers.Transient, what, "%w", access.Answered(err))
 	}
 	return providers.Errorf(providers.Transient, what, "%w", said)
 }

@@ -25,10 +25,11 @@ func TestIPMIErrors(t *testing.T) {
 		"Error in open session response message : invalid authentication algorithm" + end:     providers.Unsupported,
 		"Error in open session response message : insufficient resources for session" + end:   providers.Transient,
 		end: providers.Timeout,
-		"Set Chassis Power Control to Down/Off failed: Command not supported in present state\n":         providers.Transient,
-		"Set Chassis Power Control to Down/Off failed: Insufficient privilege level\n":                   providers.Unsupported,
-		"Set Chassis Power Control to Down/Off failed: Timeout\n":                                        providers.Transient,
-		"Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): Invalid command\n": providers.Unsupported,
+		"Chassis power failed: Command not supported in present state\n": providers.Transient,
+		"Chassis power failed: Insufficient privilege level\n":           providers.Unsupported,
+		"Chassis power failed: Timeout\n":                                providers.Transient,
+		"Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): " +
+			"Invalid command\n": providers.Unsupported,
 		"Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xd5): Command not supported " +
 			"in present state\n": providers.Transient,
 		"Set Boot parameter 5 failed: Cannot execute command, command disabled\n":             providers.Unsupported,

@@ -13,12 +13,12 @@ type state struct{ says, fault string }
 // fault that explains most comes first. A state that is not listed is a vendor's own, and proves
 // nothing.
 //
-// Lost input of a power supply is a problem of that supply. A power unit (sensor type 09h) loses its
-// input whenever the machine is cut off; it names the state "AC lost", and a supply (08h) "Power Supply
-// AC lost". Redundancy that is lost or insufficient is a problem; redundancy that is less than
-// before, while the resources suffice, is not: the part that caused it is one. Not a fault is
-// what a person, the operating system or the configuration causes: a part that is off, absent,
-// disabled or throttled, a cover that is open.
+// Lost input of a power supply is a problem of that supply. A power unit (sensor type 09h) loses
+// its input whenever the machine is cut off; it names the state "AC lost", and a supply (08h)
+// "Power Supply AC lost". Redundancy that is lost or insufficient is a problem; redundancy that is
+// less than before, while the resources suffice, is not: the part that caused it is one. Not a
+// fault is what a person, the operating system or the configuration causes: a part that is off,
+// absent, disabled or throttled, a cover that is open.
 func states() []state {
 	return []state{
 		// Power supply and power unit.

@@ -18,8 +18,8 @@ import (
 const mostEvents = 200
 
 // Events reads the newest entries of the log of the machine's hardware, or of the one with an id,
-// the oldest first. An entry that vanishes meanwhile, or cannot be read, costs that entry only. The
-// first event says what is not read.
+// the oldest first. An entry that vanishes meanwhile, or cannot be read, costs that entry only. A
+// note before them says what is not read.
 func (h *Host) Events(ctx context.Context, log string) ([]providers.Event, error) {
 	l, err := h.findLog(ctx, log)
 	if err != nil {
@@ -29,8 +29,10 @@ func (h *Host) Events(ctx context.Context, log string) ([]providers.Event, error
 	if err != nil {
 		return nil, err
 	}
-	if len(entries.members) == 0 && len(entries.unread) > 0 {
-		return nil, fmt.Errorf("read the entries of log %s: %w", l.name, entries.unread[0])
+	for _, u := range entries.unread {
+		if len(entries.members) == 0 && (busy(u) || statusOf(u)/100 == 5) { // it can be read another time
+			return nil, fmt.Errorf("read the entries of log %s: %w", l.name, u)
+		}
 	}
 	var all []providers.Event
 	for _, e := range entries.members {
@@ -59,7 +61,7 @@ func (h *Host) Events(ctx context.Context, log string) ([]providers.Event, error
 		gaps = append(gaps, "not read: "+text.Clip(u.Error(), access.MaxText))
 	}
 	if len(gaps) > 0 {
-		note := providers.Event{ID: "-", Log: l.name, Message: "log " + l.name + ": " + strings.Join(gaps, "; ")}
+		note := providers.Event{ID: providers.NoteID, Log: l.name, Message: "log " + l.name + ": " + strings.Join(gaps, "; ")}
 		all = slices.Insert(all, 0, note)
 	}
 	return all, nil
