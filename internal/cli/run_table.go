@@ -16,16 +16,15 @@ func runKind() kind[*holdfastv1.Run] {
 	return kind[*holdfastv1.Run]{
 		noun: "run", list: "runs",
 		name:   (*holdfastv1.Run).GetRunId,
-		header: []string{"RUN", "MACHINE", "TYPE", "PHASE", "STEP", "DONE", "TOOK", "CREATED"},
-		wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY", "WHY"},
+		header: []string{"RUN", "MACHINE", "TYPE", "PHASE", "STEP", "DONE", "TOOK", "CREATED", "WHY"},
+		wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY"},
 		row: func(r *holdfastv1.Run, now time.Time) []any {
 			return []any{
 				r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()),
 				render.State(describe.Enum(r.GetPhase())), r.GetCurrentStep(),
 				describe.Done(r), progress.Took(now, r.GetStartedAt(), r.GetFinishedAt()),
-				age(now, r.GetCreatedAt()),
+				age(now, r.GetCreatedAt()), progress.Why(r, now),
 				r.GetPlanId(), r.GetRequestId(), number(max(r.GetQueuePosition(), 0)), r.GetPrincipal(),
-				progress.Why(r, now),
 			}
 		},
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Run, string, error) {

@@ -84,7 +84,11 @@ func (s topSource) Fleet(ctx context.Context) (*top.Fleet, error) {
 		}
 		for _, m := range page.GetMachines() {
 			f.Total++
-			f.States[m.GetStatus().GetEffectiveState()]++
+			s := m.GetStatus()
+			f.States[s.GetEffectiveState()]++
+			if s.GetEffectiveState() == holdfastv1.EffectiveState_READY && s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE {
+				f.Absent++
+			}
 			if i, ok := topIssue(m); ok {
 				f.Issues = append(f.Issues, i)
 			}

@@ -12,6 +12,7 @@ type overviewBody struct {
 	Peers   health.Peers
 	Trouble string // the filter of the machines that need attention
 	States  []stateCount
+	Absent  string // the filter of the machines in service that are in no cluster
 	Heat    fleet.Map
 	Pools   []poolRow
 	Active  []*holdfastv1.Run
@@ -35,6 +36,12 @@ type poolRow struct {
 // activeRuns is the filter of runs that have not ended.
 const activeRuns = "phase = RUNNING OR phase = PENDING"
 
+// A machine in service that its cluster does not have is in the state READY, but is not free.
+const (
+	freeMachines   = "effective_state = READY AND phase != IN_SERVICE"
+	absentMachines = "effective_state = READY AND phase = IN_SERVICE"
+)
+
 // mostRuns bounds the active and the recent runs in the overview.
 const mostRuns = 12
 
@@ -47,10 +54,15 @@ func (d *dashboard) overview(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b := overviewBody{Fleet: f, Peers: health.PeersOf(st), Trouble: needsAttention, Heat: fleet.Draw(f)}
+	b := overviewBody{Fleet: f, Peers: health.PeersOf(st), Trouble: needsAttention, Heat: fleet.Draw(f),
+		Absent: absentMachines}
 	for s := 1; s < fleet.NumStates; s++ {
 		state := holdfastv1.EffectiveState_Value(s)
-		b.States = append(b.States, stateCount{state, f.States[s], "effective_state = " + state.String()})
+		c := stateCount{state, f.States[s], "effective_state = " + state.String()}
+		if state == holdfastv1.EffectiveState_READY {
+			c.N, c.Filter = c.N-f.Absent, freeMachines
+		}
+		b.States = append(b.States, c)
 	}
 	for _, g := range f.Pools {
 		b.Pools = append(b.Pools, poolRow{g, fleet.Bar(&g)})

@@ -78,9 +78,16 @@ func (m *model) fleetLine() render.Line {
 	}
 	l := render.Line{render.T(fmt.Sprintf("machines  %d", m.fleet.Total), render.Bold)}
 	for s := holdfastv1.EffectiveState_FACTORY_READY; int(s) < len(holdfastv1.EffectiveState_Value_name); s++ {
-		if n := m.fleet.States[s]; n > 0 {
+		n := m.fleet.States[s]
+		if s == holdfastv1.EffectiveState_READY {
+			n -= m.fleet.Absent
+		}
+		if n > 0 {
 			l = append(l, plain(fmt.Sprintf("  %d ", n)), render.State(s.String()))
 		}
+	}
+	if n := m.fleet.Absent; n > 0 {
+		l = append(l, render.T(fmt.Sprintf("  %d in service, in no cluster", n), render.Red))
 	}
 	if n := len(m.fleet.Issues); n > 0 {
 		l = append(l, render.T(fmt.Sprintf("  %d need attention", n), render.Red))

@@ -23,6 +23,7 @@ type Source interface {
 type Fleet struct {
 	Total  int
 	States map[holdfastv1.EffectiveState_Value]int
+	Absent int     // of the ready ones: in service by their phase, and in no cluster
 	Issues []Issue // the most urgent first
 }
 

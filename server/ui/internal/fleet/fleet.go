@@ -15,6 +15,7 @@ type Counts struct {
 	at, took  time.Duration // when it was counted, since Cache.start, and the duration
 	Total     int
 	States    [NumStates]int
+	Absent    int                   // of the ready ones: in service by their phase, and in no cluster
 	Attention []*holdfastv1.Machine // the most urgent machines that need attention
 	Troubled  int                   // number of machines that need attention
 	Urgent    int                   // of these, the ones with an urgent issue
@@ -56,6 +57,9 @@ func count(ctx context.Context, c holdfastv1.MachineServiceClient) (*Counts, err
 		x := cell{id: m.GetMachineId(), state: s.GetEffectiveState(), troubled: s.GetNeedsAttention()}
 		f.Total++
 		f.States[x.state]++
+		if x.state == holdfastv1.EffectiveState_READY && s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE {
+			f.Absent++
+		}
 		f.Hardware.add(m)
 		if x.troubled {
 			f.Troubled++

@@ -18,7 +18,7 @@ func Hardware() Kind {
 		Example: `rack = "r7" AND node.vendor = "Dell*"`,
 		Hints: []Hint{
 			{"in service", "effective_state = IN_SERVICE"},
-			{"free", "effective_state = READY"},
+			{"free", "effective_state = READY AND phase != IN_SERVICE"},
 			{"a part has failed", "conditions.Degraded = true"},
 		},
 		Create: "holdfast machine register --id m-1 --rack r7",
