@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,10 +93,20 @@ func TestClusterForms(t *testing.T) {
 		t.Errorf("role: got %s, want %s", got, want)
 	}
 	// A killed peer does not count, even if gossip still considers it alive.
-	c.Kill(c.Followers(leader)[0])
+	killed := c.Followers(leader)[0]
+	c.Kill(killed)
 	if got := leader.Node.Status(t.Context()).GetFailureTolerance(); got != 0 {
 		t.Errorf("failure tolerance right after a kill: got %d, want 0", got)
 	}
+	clustertest.Eventually(t, 20*time.Second, "since when the killed peer is away, and what to do", func() error {
+		for _, p := range leader.Node.Status(t.Context()).GetPeers() {
+			if away := p.GetId() == killed.ID; away != (p.GetAwaySince() != nil) ||
+				away != strings.Contains(p.GetNext(), "holdfast operator raft remove-peer "+p.GetId()) {
+				return fmt.Errorf("got %v", p)
+			}
+		}
+		return nil
+	})
 }
 
 // A peer that lost its data stays a voter of the configuration for a while but grants no vote.

@@ -65,7 +65,7 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		}
 	}
 	for _, p := range st.GetPeers() {
-		n.reporter.advise(p)
+		n.reporter.advise(p, leader != "")
 	}
 	st.FailureTolerance = int32(max(0, answering-(voters/2+1)))
 	return st
@@ -131,8 +131,9 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }
 
-// advise fills in since when a peer is away, why it is no member, and what to do.
-func (rp *reporter) advise(p *holdfastv1.Peer) {
+// advise fills in since when a peer is away, why it is no member, and what to do. Without a leader
+// no peer can be removed.
+func (rp *reporter) advise(p *holdfastv1.Peer, led bool) {
 	id := p.GetId()
 	if p.GetSuffrage() == "none" {
 		if a, ok := rp.n.fsm.View().Admission(id); ok && a.GetDenied() {
@@ -156,6 +157,9 @@ func (rp *reporter) advise(p *holdfastv1.Peer) {
 		}
 	}
 	p.Next = "start it, or read its log; if it is lost: holdfast operator raft remove-peer " + id
+	if !led {
+		p.Next = "start it, or read its log; if most of the voters are lost: see holdfast operator recover --help"
+	}
 }
 
 // load returns the work that this peer has done since it started.

@@ -3,6 +3,7 @@ package crud
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -242,5 +243,26 @@ func TestPlan(t *testing.T) {
 	want = []string{`Error  Cannot delete thing "a": it is in service`}
 	if _, d := plan(a, tftypes.NewValue(a.Type(), nil)); !cmp.Equal(want, d) {
 		t.Errorf("delete: got %q, want %q", d, want)
+	}
+}
+
+// TestConnectionRemedies checks that a failed connection names the setting of the provider.
+func TestConnectionRemedies(t *testing.T) {
+	const prefix = "GetPool: no response in 21 tries: last error from 127.0.0.3:7400: "
+	for cause, want := range map[string]string{
+		"it closes the connection":                              "ca_file (HOLDFAST_CA)",
+		"it requires a client certificate":                      "cert_file and key_file",
+		"it refuses the client certificate: bad certificate":    "cert_file (HOLDFAST_CERT)",
+		"its certificate is not accepted: issued by another CA": "ca_file (HOLDFAST_CA)",
+		"connection refused":                                    "peers (HOLDFAST_ADDR)",
+		"there is no host peer.example":                         "peers (HOLDFAST_ADDR)",
+		"it answers in HTTP/1.1":                                "peers (HOLDFAST_ADDR)",
+	} {
+		if got := Message(errors.New(prefix + cause)); !strings.HasPrefix(got, prefix+cause+": ") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q in it", cause, got, want)
+		}
+	}
+	if got := Message(status.Error(codes.NotFound, "pool not found")); got != "pool not found" {
+		t.Errorf("got %q, want no remedy", got)
 	}
 }

@@ -15,12 +15,37 @@ import (
 // gone reports whether an error means that the resource does not exist.
 func gone(err error) bool { return status.Code(err) == codes.NotFound }
 
-// Message returns the text of an error of the client, without the words of gRPC.
+// Message returns the text of an error of the client, without the words of gRPC, and the setting of
+// the provider that may be wrong.
 func Message(err error) string {
+	text := err.Error()
 	if s, ok := status.FromError(err); ok {
-		return s.Message()
+		text = s.Message()
 	}
-	return err.Error()
+	if setting := remedy(text); setting != "" {
+		text += ": " + setting
+	}
+	return text
+}
+
+// remedy returns the setting of the provider for a connection that failed, or "". The causes are
+// those of the client.
+func remedy(text string) string {
+	for cause, setting := range map[string]string{
+		"it closes the connection":           "does the cluster require TLS? Set ca_file (HOLDFAST_CA)",
+		"it requires a client certificate":   "set cert_file and key_file (HOLDFAST_CERT, HOLDFAST_KEY)",
+		"it refuses the client certificate":  "is cert_file (HOLDFAST_CERT) issued by the CA of the cluster, and still valid?",
+		"its certificate is not accepted":    "is ca_file (HOLDFAST_CA) the CA of this cluster?",
+		"it answers in HTTP/1.1":             "set peers (HOLDFAST_ADDR) to the port of the gRPC API, usually 7400",
+		"does not look like a TLS handshake": "the cluster has no TLS: leave out ca_file, cert_file and key_file",
+		": connection refused":               "does a peer run there? Set peers (HOLDFAST_ADDR)",
+		": there is no host ":                "is the address right? Set peers (HOLDFAST_ADDR)",
+	} {
+		if strings.Contains(text, cause) {
+			return setting
+		}
+	}
+	return ""
 }
 
 // fail adds an error of the client: each wrong value at its attribute.
