@@ -363,7 +363,7 @@ func TestNoQuorum(t *testing.T) {
 	if got := len(st.GetPeers()); got != 3 {
 		t.Errorf("peers in the status: got %d, want 3", got)
 	}
-	clustertest.Eventually(t, time.Minute, "since when the others are away, and what to do without a leader", func() error {
+	clustertest.Eventually(t, time.Minute, "since when the others are away, and what to do", func() error {
 		for _, p := range last.Node.Status(t.Context()).GetPeers()[1:] {
 			if p.GetError() == "" || p.GetAwaySince() == nil || !strings.Contains(p.GetNext(), "holdfast operator recover") {
 				return fmt.Errorf("status of %s: got %v", p.GetId(), p)

@@ -22,7 +22,7 @@ func TestCareVerbsAreRuns(t *testing.T) {
 		"sel m-123 --log IML":  {PlanId: "plan/sel", Params: map[string]string{"log": "IML"}},
 		"sel m-123 --clear --log PlatformLog": {PlanId: "plan/sel-clear",
 			Params: map[string]string{"log": "PlatformLog"}},
-		"bmc-reset m-123":      {PlanId: "plan/bmc-reset"},
+		"bmc-reset m-123": {PlanId: "plan/bmc-reset"},
 		"media insert m-123 https://images.example/x": {PlanId: "plan/media-insert",
 			Params: map[string]string{"url": "https://images.example/x"}},
 		"media eject m-123":                        {PlanId: "plan/media-eject"},

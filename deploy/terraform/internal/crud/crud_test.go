@@ -258,7 +258,8 @@ func TestConnectionRemedies(t *testing.T) {
 		"there is no host peer.example":                         "peers (HOLDFAST_ADDR)",
 		"it answers in HTTP/1.1":                                "peers (HOLDFAST_ADDR)",
 	} {
-		if got := Message(errors.New(prefix + cause)); !strings.HasPrefix(got, prefix+cause+": ") || !strings.Contains(got, want) {
+		got := Message(errors.New(prefix + cause))
+		if !strings.HasPrefix(got, prefix+cause+": ") || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q in it", cause, got, want)
 		}
 	}

@@ -34,7 +34,7 @@ func remedy(text string) string {
 	for cause, setting := range map[string]string{
 		"it closes the connection":           "does the cluster require TLS? Set ca_file (HOLDFAST_CA)",
 		"it requires a client certificate":   "set cert_file and key_file (HOLDFAST_CERT, HOLDFAST_KEY)",
-		"it refuses the client certificate":  "is cert_file (HOLDFAST_CERT) issued by the CA of the cluster, and still valid?",
+		"it refuses the client certificate":  "is cert_file (HOLDFAST_CERT) of this cluster, and still valid?",
 		"its certificate is not accepted":    "is ca_file (HOLDFAST_CA) the CA of this cluster?",
 		"it answers in HTTP/1.1":             "set peers (HOLDFAST_ADDR) to the port of the gRPC API, usually 7400",
 		"does not look like a TLS handshake": "the cluster has no TLS: leave out ca_file, cert_file and key_file",
