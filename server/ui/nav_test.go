@@ -75,7 +75,7 @@ func TestAlertsPage(t *testing.T) {
 	l.SetStatus(&holdfastv1.ClusterStatus{Leader: "p1", AnsweredBy: "p1", FailureTolerance: 1,
 		Peers: []*holdfastv1.Peer{{Id: "p1", Suffrage: "voter", Alive: true, Warning: evil + " is full"}}})
 	w := get(l, "viewer", "/ui/alerts")
-	has(t, w, 200, []string{"3 of 15 alerts firing", "p1: &lt;script&gt;", "not visible to you",
+	has(t, w, 200, []string{"3 of 16 alerts firing", "p1: &lt;script&gt;", "not visible to you",
 		"<code>holdfast operator snapshot save FILE</code>", "alerts.md#holdfastbackupmissing", "HoldfastCommitsSlow",
 		`data-label="Severity">critical`}, evil)
 	page := w.Body.String()
