@@ -22,7 +22,9 @@ func CPUs(fsys fs.FS) (int, error) {
 	}
 	n := 0
 	for l := range strings.Lines(text) {
-		if key, _, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(key) == "processor" {
+		key, _, ok := strings.Cut(l, ":")
+		words := strings.Fields(key) // on s390x also the number
+		if ok && len(words) > 0 && words[0] == "processor" && (len(words) == 1 || isNumber(words[1])) {
 			n++
 		}
 	}
@@ -30,6 +32,12 @@ func CPUs(fsys fs.FS) (int, error) {
 		return 0, errors.New("count the CPUs: none in /proc/cpuinfo")
 	}
 	return n, nil
+}
+
+// isNumber reports whether s is a number.
+func isNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 32)
+	return err == nil
 }
 
 // countList returns the number of items in a list such as "0-3,7".

@@ -37,6 +37,8 @@ func TestCPUs(t *testing.T) {
 		{"eight", tree(online, "0-7\n"), 8},
 		{"some switched off", tree(online, "0-2,5,7-8\n"), 6},
 		{"no sysfs", tree("proc/cpuinfo", "processor\t: 0\nmodel name\t: x\n\nprocessor\t: 1\n"), 2},
+		{"s390x without sysfs", tree("proc/cpuinfo", "vendor_id : IBM/S390\n# processors : 2\n"+
+			"processor 0: version = FF,  identification = 1\nprocessor 1: version = FF,  identification = 2\n"), 2},
 		{"nonsense in sysfs", tree(online, "7-0", "proc/cpuinfo", "processor : 0\n"), 1},
 		{"nothing", tree(), 0},
 		{"nothing useful", tree(online, "", "proc/cpuinfo", "Hardware : x\n"), 0},

@@ -98,6 +98,7 @@ func TestConfigurations(t *testing.T) {
 		"media without servers":  {"cloudbmc", `{"media": {}}`, "0 servers for BMCs"},
 		"media with a path":      {"cloudbmc", `{"media": {"servers": ["http://10.0.0.1:7404/x"]}}`, "nothing else"},
 		"media with another key": {"cloudbmc", `{"media": {"server": "http://10.0.0.1:7404"}}`, "server"},
+		"the section of another": {"cloudbmc", `{"bmc": {"protocol": "ipmi"}}`, "one of a datacenter"},
 		"a bad protocol":         {"cloudbmc", `{"protocol": "amt"}`, "amt"},
 	} {
 		t.Run(name, func(t *testing.T) {

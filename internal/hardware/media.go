@@ -29,6 +29,12 @@ func takeMedia(raw json.RawMessage) (ofBMC, media json.RawMessage, err error) {
 	if err := json.Unmarshal(raw, &keys); err != nil {
 		return raw, nil, nil //nolint:nilerr // ParseConfig returns a better error
 	}
+	for _, half := range []string{"bmc", "ssh"} {
+		if _, is := keys[half]; is {
+			return nil, nil, fmt.Errorf("unknown key %q: it is one of a datacenter; a cloudbmc has the keys of bmc itself, "+
+				"such as protocol, without a level above them", half)
+		}
+	}
 	media, ok := keys["media"]
 	if !ok {
 		return raw, nil, nil
