@@ -37,9 +37,9 @@ func fixture() *fakeCluster {
 			LastBackupAt: ago(5 * time.Hour),
 			Peers: []*holdfastv1.Peer{
 				{Id: "peer-1", Suffrage: "voter", Leader: true, Alive: true, GrpcAddr: "10.0.0.1:7400", Version: "v1.2.0",
-					AppliedIndex: 4711, MaxFeatureLevel: 1},
+					AppliedIndex: 4711, MaxFeatureLevel: 1, MayVote: true},
 				{Id: "peer-2", Suffrage: "voter", Alive: true, GrpcAddr: "10.0.0.2:7400", Version: "v1.2.0", AppliedIndex: 4711,
-					LastContactMs: 12, MaxFeatureLevel: 1},
+					LastContactMs: 12, MaxFeatureLevel: 1, MayVote: true},
 				{Id: "peer-3", Suffrage: "voter", GrpcAddr: "10.0.0.3:7400", LastContactMs: -1, Error: "connection refused"},
 			},
 		},
