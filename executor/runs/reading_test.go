@@ -14,7 +14,7 @@ import (
 )
 
 // TestSlowReading checks that a run whose BMC hangs says so before its attempt begins, and that its
-// error has the time since then.
+// error and its attempt have the time since then.
 func TestSlowReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Hang: []string{"power_state"}}})
@@ -38,8 +38,15 @@ func TestSlowReading(t *testing.T) {
 				got.GetPhase(), got.GetQueuePosition())
 		}
 		const want = "reading power of m-1: BMC did not answer within 30s: "
-		if e := l.Ended(run).GetError().GetMessage(); !strings.HasPrefix(e, want) {
+		end := l.Ended(run)
+		if e := end.GetError().GetMessage(); !strings.HasPrefix(e, want) {
 			t.Errorf("got error %q, want %q", e, want)
+		}
+		at := end.GetSteps()[0].GetAttempts()[0]
+		took := at.GetFinishedAt().AsTime().Sub(at.GetStartedAt().AsTime()).Round(time.Second)
+		if took != step.PrepareTime || !end.GetStartedAt().AsTime().Equal(at.GetStartedAt().AsTime()) {
+			t.Errorf("the attempt took %s and began at %v, the run at %v; want %s from the start of the reading", took,
+				at.GetStartedAt().AsTime(), end.GetStartedAt().AsTime(), step.PrepareTime)
 		}
 	})
 }
