@@ -386,6 +386,8 @@ func TestHealthOf(t *testing.T) {
 		{"only a security log", at("Systems/1 SL"), nil, []string{"the event log: find the event log: " +
 			"the BMC shows no log of the hardware, neither for the system nor for its manager"}},
 		{"the newest page", set(pages...), burns, nil},
+		{"an entry without seconds", set("Systems/1/LogServices/SEL/Entries",
+			strings.Replace(critical, now, time.Now().UTC().Format("2006-01-02T15:04"), 1)), burns, nil},
 		{"two disks with one name", set("Systems/1/Storage/1", `{"Drives": [{"@odata.id": "/redfish/v1/a/0"},
 				{"@odata.id": "/redfish/v1/b/0"}]}`,
 			"a/0", `{"Id": "0", "Status": {"Health": "Critical"}}`, "b/0", `{"Id": "0", "Status": {"Health": "CRITICAL"}}`),
@@ -423,6 +425,19 @@ func TestHealthOf(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOldLight checks which states of the old locator light are known: a Dell at rest is lit.
+func TestOldLight(t *testing.T) {
+	t.Parallel()
+	for is, want := range map[string]providers.LightState{
+		"Lit": providers.LightUnknown, "Blinking": providers.LightOn, "Off": providers.LightOff, "": providers.LightUnknown,
+	} {
+		_, p, m := growTree(t, replace("Systems/1", `"Links"`, fmt.Sprintf(`"IndicatorLED": %q, "Links"`, is)))
+		if got, err := p.Light(t.Context(), m); err != nil || got != want {
+			t.Errorf("light %q: got %q, %v; want %q", is, got, err, want)
+		}
 	}
 }
 
