@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -91,5 +92,8 @@ func (a *app) allowRetry(ctx context.Context, c *client.Client, o *output, path 
 	return a.allowWave(ctx, c, path, ok, start, machines)
 }
 
-// newWaveID returns a generated id of a wave.
-func newWaveID() string { return "wave-" + uuid.NewString() }
+// newWaveID returns a generated id of a wave, which people type.
+func newWaveID() string {
+	id := uuid.New()
+	return fmt.Sprintf("wave-%x", id[:8])
+}

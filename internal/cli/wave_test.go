@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -147,5 +148,13 @@ func TestTokenOfWaves(t *testing.T) {
 	want := `principal = "token:ci" AND (phase = RUNNING OR phase = STOPPING)`
 	if all := asked[*holdfastv1.ListWavesRequest](f); len(all) != 1 || all[0].GetFilter() != want {
 		t.Errorf("got %v, want one list of %s", all, want)
+	}
+}
+
+// TestGeneratedWaveIDs checks that a generated id is short, because people type it.
+func TestGeneratedWaveIDs(t *testing.T) {
+	a, b := newWaveID(), newWaveID()
+	if a == b || !regexp.MustCompile(`^wave-[0-9a-f]{16}$`).MatchString(a) {
+		t.Errorf("got %s and %s, want two of 16 hex digits", a, b)
 	}
 }

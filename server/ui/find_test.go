@@ -57,3 +57,25 @@ func TestFind(t *testing.T) {
 	has(t, get(l, "", "/ui/find?q=m"), 401, nil)
 	has(t, get(l, "agent", "/ui/find?q=m"), 403, nil)
 }
+
+// TestFindSaysThatThereIsMore: an answer with fewer than all that match has a header.
+func TestFindSaysThatThereIsMore(t *testing.T) {
+	l := lab(t)
+	for n := range 9 {
+		if n > 0 {
+			w := get(l, "viewer", "/ui/find?q=many-")
+			var items []struct{ Text string }
+			if err := json.Unmarshal(w.Body.Bytes(), &items); err != nil || len(items) != n ||
+				w.Header().Get("Holdfast-More") != "" {
+				t.Fatalf("of %d machines: got %s, more %q", n, w.Body, w.Header().Get("Holdfast-More"))
+			}
+		}
+		l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("many-%d", n)}})
+	}
+	if w := get(l, "viewer", "/ui/find?q=many-"); w.Header().Get("Holdfast-More") != "true" {
+		t.Errorf("of 9 machines: got %s, and no header", w.Body)
+	}
+	if w := get(l, "viewer", "/ui/find?q=plan"); w.Header().Get("Holdfast-More") != "true" {
+		t.Errorf("of the built-in plans: got %s, and no header", w.Body)
+	}
+}

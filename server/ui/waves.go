@@ -125,7 +125,8 @@ func retryWaveQuestion(v *visit, form url.Values) (actBody, error) {
 	}
 	b.Subject, b.Back = old.GetWaveId(), display.WavePath(old.GetWaveId())
 	if b.Request == "" {
-		b.Request = "wave-" + uuid.NewString()
+		id := uuid.New()
+		b.Request = fmt.Sprintf("wave-%x", id[:8])
 	}
 	w, err := v.write.waves.RetryWave(v.ctx, &holdfastv1.RetryWaveRequest{
 		WaveId: b.Subject, RequestId: b.Request, ValidateOnly: true,

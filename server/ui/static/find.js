@@ -51,7 +51,7 @@
     } else input.removeAttribute("aria-activedescendant");
   };
 
-  const show = (found, text) => {
+  const show = (found, text, more) => {
     options = found;
     list.replaceChildren(...found.map((o, i) => {
       const el = make("li", { id: "find-" + i, role: "option", "aria-selected": "false" },
@@ -60,7 +60,7 @@
       return el;
     }));
     input.setAttribute("aria-expanded", String(found.length > 0));
-    said.textContent = !text ? "" : found.length ? found.length + " found" : "Nothing matches " + text;
+    said.textContent = !text ? "" : found.length ? found.length + (more ? " shown, and there are more" : " found") : "Nothing matches " + text;
     choose(found.length ? 0 : -1);
   };
 
@@ -83,7 +83,7 @@
         said.textContent = "The search failed: " + (await answer.text()).slice(0, 200);
         return;
       }
-      show([...near, ...await answer.json()], text);
+      show([...near, ...await answer.json()], text, answer.headers.has("Holdfast-More"));
     } catch (e) {
       if (e.name === "AbortError" || mine !== asked) return;
       show(near, text);

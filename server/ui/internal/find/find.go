@@ -59,10 +59,13 @@ func Handler(source Source, plans func() Plans) http.HandlerFunc {
 		}
 		items := []Item{}
 		if text != "" {
-			found, err := search(r.Context(), source, plans(), text)
+			found, more, err := search(r.Context(), source, plans(), text)
 			if err != nil {
 				http.Error(w, httpjson.Message(err), httpjson.Status(err))
 				return
+			}
+			if more {
+				w.Header().Set(headerMore, "true")
 			}
 			items = append(items, found...)
 		}
@@ -71,27 +74,42 @@ func Handler(source Source, plans func() Plans) http.HandlerFunc {
 	}
 }
 
-func search(ctx context.Context, source Source, plans Plans, text string) ([]Item, error) {
-	var all []Item
-	for _, m := range source.FindMachines(ctx, text, mostMachines) {
+// headerMore is the header of an answer that leaves some out.
+const headerMore = "Holdfast-More"
+
+// search returns what matches, up to a number of each kind, and whether there is more.
+func search(ctx context.Context, source Source, plans Plans, text string) (all []Item, more bool, err error) {
+	for i, m := range source.FindMachines(ctx, text, mostMachines+1) {
+		if i == mostMachines {
+			more = true
+			break
+		}
 		all = append(all, Item{"machine", m.GetMachineId(), machineDetail(m, text), display.MachinePath(m.GetMachineId())})
 	}
-	for _, r := range source.FindRuns(ctx, text, mostRuns) {
+	for i, r := range source.FindRuns(ctx, text, mostRuns+1) {
+		if i == mostRuns {
+			more = true
+			break
+		}
 		detail := []string{r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()), display.Label(r.GetPhase())}
 		all = append(all, Item{"run", r.GetRunId(), strings.Join(detail, ", "), display.RunPath(r.GetRunId())})
 	}
 	list, err := plans.ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: readPlans})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	found := 0
 	for _, p := range list.GetPlans() {
-		if found < mostPlans && strings.Contains(strings.ToLower(p.GetPlanId()), strings.ToLower(text)) {
-			found++
-			all = append(all, Item{"plan", p.GetPlanId(), p.GetDisplayName(), display.PlanPath(p.GetPlanId())})
+		if !strings.Contains(strings.ToLower(p.GetPlanId()), strings.ToLower(text)) {
+			continue
 		}
+		if found++; found > mostPlans {
+			more = true
+			break
+		}
+		all = append(all, Item{"plan", p.GetPlanId(), p.GetDisplayName(), display.PlanPath(p.GetPlanId())})
 	}
-	return all, nil
+	return all, more, nil
 }
 
 // machineDetail returns the state and place of a machine, and the label that was searched for.
