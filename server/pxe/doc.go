@@ -75,6 +75,7 @@ type Server struct {
 	cfg      Config
 	installs Installs
 	log      *slog.Logger
+	tries    tries
 }
 
 // New returns a Server. It fails if Host is not an IPv4 address or Dir does not exist.
@@ -87,5 +88,5 @@ func New(cfg Config, installs Installs) (*Server, error) {
 			"(netboot_dir; Debian's package ipxe installs them in /usr/lib/ipxe)", errors.Join(err, os.ErrNotExist))
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Server{cfg: cfg, installs: installs, log: cfg.Logger}, nil
+	return &Server{cfg: cfg, installs: installs, log: cfg.Logger, tries: newTries()}, nil
 }

@@ -35,16 +35,17 @@ func (s *Service) LookUpBoot(
 	fresh, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
 	if v, err := s.Node.View(fresh); err == nil {
-		return s.bootAnswer(v, r), nil
+		return hide(v, s.bootAnswer(v, r), r), nil
 	}
-	answer := s.bootAnswer(s.State.View(), r)
+	v := s.State.View()
+	answer := s.bootAnswer(v, r)
 	if answer.GetAction() != holdfastv1.BootMachineResponse_DISK {
 		peers := answer.GetHttpAddrs()
 		answer = waitAnswer(answer.GetMachineId(), answer.GetRunId(), "the cluster has no leader now")
 		answer.HttpAddrs = peers
 	}
 	answer.Unknown = false
-	return answer, nil
+	return hide(v, answer, r), nil
 }
 
 // bootAnswer returns the boot decision for a machine according to a view, and the addresses

@@ -45,7 +45,7 @@ func (s *Service) BootMachine(
 				MachineId: answer.GetMachineId(), Note: answer.GetReason(),
 			}}
 		default:
-			return answer, nil
+			return hide(v, answer, r), nil
 		}
 		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Node, c)
 		refused, ok := errors.AsType[*fsm.Error](err)

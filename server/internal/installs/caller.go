@@ -76,10 +76,29 @@ func (s *Service) refuseBoot(
 			return nil, err
 		}
 	}
-	refused := waitAnswer(answer.GetMachineId(), answer.GetRunId(),
-		"the boot script is for the machine with MAC address "+r.GetMac()+" only: "+why)
-	refused.HttpAddrs = answer.GetHttpAddrs()
-	return refused, nil
+	return waitAnswer("", "", forMachineOnly(r, why)), nil
+}
+
+func forMachineOnly(r *holdfastv1.BootMachineRequest, why string) string {
+	return "the boot script is for the machine with MAC address " + r.GetMac() + " only: " + why
+}
+
+// hide removes from an answer everything about the machine, if the caller is not known to be that
+// machine: a MAC address is no secret. The answer then depends on the machine only in whether it
+// boots its disk. Without a caller it is for a peer's own use.
+func hide(
+	v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
+) *holdfastv1.BootMachineResponse {
+	named, _ := fsm.MAC(r.GetMac())
+	if r.GetCaller() == nil {
+		return answer
+	}
+	why := foreign(v, r.GetCaller(), answer.GetMachineId(), named)
+	if why == "" {
+		return answer
+	}
+	return &holdfastv1.BootMachineResponse{Action: answer.GetAction(), Unknown: answer.GetUnknown(),
+		Reason: forMachineOnly(r, why)}
 }
 
 // checkCaller returns an error if the caller with a session's token is not known to be the machine.
