@@ -65,6 +65,7 @@ func importRules() []importRule {
 		{part: "internal/tracing"},
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
+		{part: "internal/peercert", may: []string{"cluster/keyfile", "cluster/peertls/..."}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
 		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/misfit"},
 			tests: []string{"cluster/freeport"}},

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -85,6 +86,10 @@ type Config struct {
 	// mutual TLS. The gRPC server passed to RegisterPeerService must use them too
 	// (peertls.Store.API). Run reloads them. If it is nil, connections are not secured.
 	TLS *peertls.Store
+	// SignPeer signs another certificate of a peer, for a request (PKCS #10, DER). It returns the
+	// certificate with that of its issuer (PEM), and its serial in hexadecimal digits. If it is
+	// nil, this peer signs none.
+	SignPeer func(present *x509.Certificate, csr []byte) (chain []byte, serial string, err error)
 	// GossipKeyFile holds the keys that encrypt gossip, in base64, one per line. The first
 	// one encrypts, all of them decrypt. The file is read again when it changes. If it is
 	// empty, gossip is not encrypted.

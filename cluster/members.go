@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/roster"
@@ -29,11 +31,11 @@ type membership struct {
 	// Each leader has its own list in memory. A peer that was removed by force and not stopped
 	// joins again under the next leader, as a nonvoter that catches up first.
 	departed sync.Map
-	// denying has the ids of peers that this leader has removed for an operator, until their
-	// denial is committed.
-	denying sync.Map
-	serials sync.Map   // id → the serial of the certificate that this peer saw last
-	seen    conditions // the peers' conditions, as this leader observed them
+	serials  sync.Map // id → the serial of the certificate that this peer saw last
+	// certs is held while a record of a peer's certificates is read and committed: a certificate
+	// that is made while its peer is removed must be denied too.
+	certs sync.Mutex
+	seen  conditions // the peers' conditions, as this leader observed them
 }
 
 // process identifies one process of a peer.
@@ -95,7 +97,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 				"--force denies its certificates nevertheless", id),
 		}
 	case !in:
-		return n.membership.deny(ctx, id)
+		return n.membership.deny(ctx, id, false)
 	case id == n.cfg.NodeID:
 		return no("PEER_LEADS", "peer %q leads: "+
 			"hand the leadership over first (holdfast operator raft transfer-leadership)", id)
@@ -153,7 +155,9 @@ func (ms *membership) answers(ctx context.Context, id string) bool {
 // process has not ended. It is about to stop then, and is not admitted again. Gossip alone cannot
 // tell, because it needs seconds to notice a dead peer, which may come back.
 //
-// deny reports that an operator has decided it, so that its certificates are denied.
+// deny reports that an operator has decided it, so that its certificates are denied. That is
+// recorded first: if the leader fails halfway, the next one removes the peer
+// (reconciler.finishRemovals).
 func (ms *membership) remove(ctx context.Context, id string, running, deny bool) error {
 	if _, ok := ms.n.terms.current(); !ok {
 		return ErrNotLeader
@@ -161,16 +165,19 @@ func (ms *membership) remove(ctx context.Context, id string, running, deny bool)
 	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive && running {
 		ms.departed.Store(id, processOf(m.Meta))
 	}
+	if deny {
+		if err := ms.deny(ctx, id, true); err != nil {
+			return err
+		}
+		// failpoint: peer-denied
+	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		leader, _, _ := ms.n.Leader()
 		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
 			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
 	}
 	// failpoint: server-removed
-	if deny {
-		ms.denying.Store(id, true)
-	}
-	if err := ms.forget(ctx, id); err != nil {
+	if err := ms.forgetPeer(ctx, id); err != nil {
 		// The peer is removed nevertheless, and the leader deletes its record later: see
 		// reconciler.forgetRemoved.
 		ms.n.log.Warn("peer removed, but its record is not deleted yet, will retry", "id", id, "error", err)
@@ -178,22 +185,12 @@ func (ms *membership) remove(ctx context.Context, id string, running, deny bool)
 	return nil
 }
 
-// forget deletes the record of a removed peer, and denies it if this leader has removed it for an
-// operator.
-func (ms *membership) forget(ctx context.Context, id string) error {
-	if _, ok := ms.denying.Load(id); !ok {
-		return ms.forgetPeer(ctx, id)
-	}
-	err := ms.deny(ctx, id)
-	if err == nil {
-		ms.denying.Delete(id)
-	}
-	return err
-}
-
-// deny deletes the record of a peer, and denies the certificates that it has: those that were
-// seen, and all older ones.
-func (ms *membership) deny(ctx context.Context, id string) error {
+// deny denies the certificates that a peer has: those that were seen, and all that were made
+// before. If the peer is to be removed from Raft's configuration, begin is true; otherwise its
+// record is deleted.
+func (ms *membership) deny(ctx context.Context, id string, begin bool) error {
+	ms.certs.Lock()
+	defer ms.certs.Unlock()
 	d := &internalv1.PeerAdmission{Id: id, IssuedBefore: timestamppb.Now()}
 	if rec, ok := ms.n.fsm.View().Peer(id); ok {
 		d.Serials = rec.GetSerials()
@@ -208,7 +205,7 @@ func (ms *membership) deny(ctx context.Context, id string) error {
 	d.Serials = slices.Compact(d.Serials)
 	d.Serials = d.Serials[max(0, len(d.Serials)-keptSerials):]
 	return ms.n.committer.commit(ctx, &internalv1.Command{
-		Op: &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id, Denial: d}},
+		Op: &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id, Denial: d, Begin: begin}},
 	})
 }
 
@@ -235,6 +232,62 @@ func (n *Node) AdmitPeer(ctx context.Context, id string) error {
 	n.log.Warn("peer admitted by an operator", "id", id)
 	n.gossip.Notify()
 	return nil
+}
+
+// renew returns another certificate of a member, whose present one is given. Its serial is recorded
+// before it is used, so that it is denied with the peer.
+func (ms *membership) renew(ctx context.Context, id string, present *x509.Certificate, csr []byte) ([]byte, error) {
+	no := func(format string, args ...any) error {
+		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "NOT_RENEWED", Message: fmt.Sprintf(format, args...)}
+	}
+	if ms.n.cfg.SignPeer == nil {
+		return nil, no("the leader %s has no key that signs certificates: set its tls_peer_ca", ms.n.cfg.NodeID)
+	}
+	if _, ok := ms.n.terms.current(); !ok {
+		return nil, ms.n.refusal(ms.n.terms.notReady())
+	}
+	ms.certs.Lock()
+	defer ms.certs.Unlock()
+	if err := ms.n.roster.Denied(id, present); err != nil {
+		return nil, no("%s", err)
+	}
+	rec, ok := ms.n.fsm.View().Peer(id)
+	if _, in := ms.n.server(id); !in || !ok {
+		return nil, no("peer %q is no member yet", id)
+	}
+	if a, ok := ms.n.fsm.View().Admission(id); ok && a.GetRemoving() {
+		return nil, no("peer %q is being removed", id)
+	}
+	chain, serial, err := ms.n.cfg.SignPeer(present, csr)
+	if err != nil {
+		return nil, no("sign a certificate of peer %q: %s", id, err)
+	}
+	rec = proto.CloneOf(rec)
+	rec.Serials = append(rec.GetSerials(), serial)
+	rec.Serials = rec.Serials[max(0, len(rec.Serials)-keptSerials):]
+	if err := ms.n.committer.commit(ctx, putPeer(rec)); err != nil {
+		return nil, ms.n.refusal(err)
+	}
+	ms.n.log.Info("certificate renewed", "id", id, "serial", serial)
+	return chain, nil
+}
+
+// askRenewal asks the leader for another certificate of this peer.
+func (ms *membership) askRenewal(ctx context.Context, csr []byte) ([]byte, error) {
+	n := ms.n
+	leader, self, ok := n.Leader()
+	switch {
+	case !ok:
+		return nil, ErrNoLeader
+	case self:
+		return ms.renew(ctx, leader, n.cfg.TLS.Leaf(), csr)
+	}
+	c, err := n.conns.Peer(leader)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.RenewCertificate(ctx, &internalv1.RenewCertificateRequest{PeerId: n.cfg.NodeID, Csr: csr})
+	return r.GetChain(), err
 }
 
 // forgetPeer deletes the record of a removed peer.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -114,6 +115,24 @@ func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*int
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &internalv1.StateSumResponse{PeerId: s.n.cfg.NodeID, AppliedIndex: snap.Index(), Sha256: sum.Sum(nil)}, nil
+}
+
+// RenewCertificate returns another certificate of the calling peer.
+func (s peerServer) RenewCertificate(
+	ctx context.Context, req *internalv1.RenewCertificateRequest,
+) (*internalv1.RenewCertificateResponse, error) {
+	if err := s.n.router.checkSelf(ctx, req.GetPeerId()); err != nil {
+		return nil, err
+	}
+	caller, ok := peertls.FromContext(ctx)
+	if !ok {
+		return nil, status.Error(codes.PermissionDenied, "the caller has no certificate")
+	}
+	chain, err := s.n.membership.renew(ctx, caller.Peer, caller.Cert, req.GetCsr())
+	if err != nil {
+		return nil, err
+	}
+	return &internalv1.RenewCertificateResponse{Chain: chain}, nil
 }
 
 // Leave removes the calling peer from the cluster.

@@ -86,6 +86,9 @@ func (r *reconciler) pass(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("peer %s: %w", m.Meta.GetId(), err))
 		}
 	}
+	if err := r.finishRemovals(ctx); err != nil {
+		errs = append(errs, err)
+	}
 	if err := r.forgetRemoved(ctx); err != nil {
 		errs = append(errs, err)
 	}
@@ -94,6 +97,36 @@ func (r *reconciler) pass(ctx context.Context) error {
 	}
 	if err := r.removeDead(ctx); err != nil {
 		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// finishRemovals removes peers whose certificates an operator has denied, but whose leader has
+// failed before it has removed them.
+func (r *reconciler) finishRemovals(ctx context.Context) error {
+	var errs []error
+	for _, a := range r.n.fsm.View().Admissions() {
+		id := a.GetId()
+		if !a.GetRemoving() || id == r.n.cfg.NodeID {
+			continue
+		}
+		if srv, in := r.n.server(id); in {
+			rest, following := r.n.membership.followed(ctx, r.term, id)
+			if srv.Suffrage == raft.Voter && following < rest/2+1 {
+				errs = append(errs, fmt.Errorf("finish the removal of peer %s: of the other voters (%d) only %d answer", id, rest,
+					following))
+				continue
+			}
+			if err := r.change(ctx, r.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
+				errs = append(errs, fmt.Errorf("finish the removal of peer %s: %w", id, err))
+				continue
+			}
+		}
+		if err := r.n.membership.forgetPeer(ctx, id); err != nil {
+			errs = append(errs, fmt.Errorf("finish the removal of peer %s: %w", id, err))
+			continue
+		}
+		r.n.log.Warn("removal of a peer finished", "id", id)
 	}
 	return errors.Join(errs...)
 }
@@ -109,7 +142,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 		if slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == p.GetId() }) {
 			continue
 		}
-		if err := r.n.membership.forget(ctx, p.GetId()); err != nil {
+		if err := r.n.membership.forgetPeer(ctx, p.GetId()); err != nil {
 			return fmt.Errorf("delete the record of removed peer %s: %w", p.GetId(), err)
 		}
 		r.n.log.Info("record of removed peer deleted", "id", p.GetId())
@@ -164,8 +197,8 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 		}
 	}
 	known = m.Meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel()
-	if want := r.n.membership.record(m, rec); known && !proto.Equal(rec, want) {
-		if err := r.n.committer.commit(ctx, putPeer(want)); err != nil {
+	if known {
+		if err := r.n.membership.keepRecord(ctx, m); err != nil {
 			return fmt.Errorf("record the peer: %w", err)
 		}
 		// failpoint: peer-recorded
@@ -374,6 +407,18 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	}
 	r.n.gossip.Notify()
 	return nil
+}
+
+// keepRecord commits the record of a peer if it has changed.
+func (ms *membership) keepRecord(ctx context.Context, m gossip.Member) error {
+	ms.certs.Lock()
+	defer ms.certs.Unlock()
+	rec, _ := ms.n.fsm.View().Peer(m.Meta.GetId())
+	want := ms.record(m, rec)
+	if proto.Equal(rec, want) {
+		return nil
+	}
+	return ms.n.committer.commit(ctx, putPeer(want))
 }
 
 // record returns the state's record of a peer, which replaces an earlier one.

@@ -3,12 +3,14 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
@@ -97,6 +99,34 @@ func TestOutcomeOfRemoval(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leader that dies after it has denied a peer, and before it has removed it from Raft's
+// configuration, leaves the removal to the next one.
+func TestBegunRemovalIsFinished(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, clustertest.Options{Peers: 5, OnDisk: true, TLS: true, Configure: calm})
+	settled(t, c, 5)
+	leader := c.Leader()
+	gone := c.Followers(leader)[0]
+	c.Kill(gone)
+	// The reconciler of this leader may be faster than its death: the next one then has nothing to
+	// do.
+	if _, err := leader.Node.Apply(t.Context(), &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_RemovePeer{
+		RemovePeer: &internalv1.RemovePeer{Id: gone.ID, Begin: true, Denial: &internalv1.PeerAdmission{Id: gone.ID,
+			IssuedBefore: timestamppb.Now()}}}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Kill(leader)
+	clustertest.Eventually(t, time.Minute, "the removal", func() error {
+		next := c.Leader()
+		a, _ := next.FSM.View().Admission(gone.ID)
+		_, recorded := next.FSM.View().Peer(gone.ID)
+		if s := suffrage(t, next, gone); s != "none" || recorded || !a.GetDenied() || a.GetRemoving() {
+			return fmt.Errorf("suffrage %s, recorded %t, admission %v", s, recorded, a)
+		}
+		return nil
+	})
 }
 
 // A leader that dies between removing a server from Raft and deleting its record leaves an orphaned

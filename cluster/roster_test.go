@@ -164,6 +164,7 @@ func TestRemovedPeerReturnsWithNewCertificate(t *testing.T) {
 		return nil
 	})
 	old := storeOf(t, c, removed.ID, c.Pair(removed))
+	unseen := storeOf(t, c, removed.ID, peerPair(t, c.CA, clustertest.ClusterName, removed.ID))
 	c.Kill(removed)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -180,6 +181,7 @@ func TestRemovedPeerReturnsWithNewCertificate(t *testing.T) {
 		want  bool
 	}{
 		{"the old certificate", old, false},
+		{"one that was made right before the removal, and never shown", unseen, false},
 		{"the new certificate", storeOf(t, c, removed.ID, c.Pair(removed)), true},
 	} {
 		err := leader.Node.Tell(tt.store, removed.ID, raft.RequestPreVoteRequest{Term: 1})

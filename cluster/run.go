@@ -61,6 +61,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.gossip.ReloadKeys)
 	if n.cfg.TLS != nil {
 		do(n.cfg.TLS.Run)
+		do(func(ctx context.Context) error { return n.cfg.TLS.KeepRenewed(ctx, n.membership.askRenewal) })
 	}
 	do(n.keepIdentity)
 	do(n.keepMarks)

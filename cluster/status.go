@@ -128,6 +128,7 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 	}
 	p.MayVote = st.GetMayVote()
 	p.Term, p.Load, p.Warning = st.GetTerm(), st.GetLoad(), st.GetWarning()
+	p.CertificateNotAfter, p.CertificateRenewed = st.GetCertificateNotAfter(), st.GetCertificateRenewed()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }
 
@@ -208,11 +209,18 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 		MayVote: new(rp.n.gate.Admitted() && rp.n.caughtUp() == nil), Load: rp.load(),
 		ClockMs: time.Now().UnixMilli(),
 	}
+	if s := rp.n.cfg.TLS; s != nil {
+		st.CertificateNotAfter, st.CertificateRenewed = timestamppb.New(s.Leaf().NotAfter), s.Renews()
+	}
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	if why := unfit(rp.n.ident, rp.n.marks); why != "" {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+why, "; ")
+	}
+	if s := rp.n.cfg.TLS; s != nil && s.Ending(time.Now()) {
+		st.Warning = strings.TrimPrefix(st.GetWarning()+"; its certificate ends at "+
+			s.Leaf().NotAfter.UTC().Format(time.RFC3339)+" (docs/runbooks/keys.md)", "; ")
 	}
 	if w := rp.n.clocks.warning.Load(); w != nil {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+*w, "; ")

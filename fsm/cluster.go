@@ -57,8 +57,16 @@ func removePeer(t *core.Tx, c *internalv1.RemovePeer) *Error {
 		return invalid("denial.id", "is %q, not that of the removed peer, %q", d.GetId(), c.GetId())
 	default:
 		d = proto.CloneOf(d)
-		d.Denied, d.At = true, t.Now
+		d.Denied, d.At, d.Removing = true, t.Now, c.GetBegin()
 		putAdmission(t, d)
+	}
+	if c.GetBegin() {
+		return nil
+	}
+	if a, ok := t.Admissions.Get(c.GetId()); ok && a.GetRemoving() {
+		a = proto.CloneOf(a)
+		a.Removing = false
+		t.Admissions.Put(a)
 	}
 	t.Peers.Delete(c.GetId())
 	return nil

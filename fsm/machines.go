@@ -54,6 +54,9 @@ const ReasonPoolUnknown = fleet.ReasonPoolUnknown
 // own.
 const ReasonMachineEnrolled = fleet.ReasonMachineEnrolled
 
+// ReasonEnrollmentFull is the reason for refusing another machine of a token or of a pool.
+const ReasonEnrollmentFull = fleet.ReasonEnrollmentFull
+
 // MachineEnrolled returns the error for a call for an enrolled machine with its pool's token.
 func MachineEnrolled(id string) *Error { return fleet.MachineEnrolled(id) }
 

@@ -96,6 +96,11 @@ func (v *View) Admission(id string) (*internalv1.PeerAdmission, bool) {
 	return v.state.Admissions.Get(id)
 }
 
+// Admissions returns the operators' decisions about peers, by id.
+func (v *View) Admissions() []*internalv1.PeerAdmission {
+	return slices.Collect(v.state.Admissions.Ascend("", ""))
+}
+
 // Now returns the record's clock.
 func (v *View) Now() time.Time { return v.state.Meta.GetNow().AsTime() }
 

@@ -52,6 +52,9 @@ type Config struct {
 	// AutoDiscoverLimit is the maximum number of machines that await approval; 0: no
 	// limit.
 	AutoDiscoverLimit uint32
+	// EnrollLimit is the maximum number of machines of a pool that their agents have created with a
+	// shared token and that no operator has approved; 0: no limit.
+	EnrollLimit uint32
 	// PlatformMarginPercent is returned to marketplace providers that register.
 	PlatformMarginPercent float64
 	// Leases renews leases; without it heartbeats are UNAVAILABLE.

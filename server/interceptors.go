@@ -103,6 +103,11 @@ func (s *Server) serveStream(
 	if err != nil {
 		return err
 	}
+	closed, err := s.cfg.Gate.OpenStream(caller)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	ctx, release := auth.Until(caller)
 	defer release()
 	defer func() {

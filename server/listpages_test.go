@@ -76,7 +76,7 @@ func manyAgents(t *testing.T) (*nodetest.Node, *registry.Agents) {
 		n.Do(t, &internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000,
 			Renewal: &internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE, Id: id}}}}})
 	}
-	return n, registry.NewAgents(New(Config{}, n, n.Peer, testProviders()).peer)
+	return n, registry.NewAgents(New(Config{}, n, n.Peer, testProviders()).peer, 0)
 }
 
 func TestAgentMachinePages(t *testing.T) {

@@ -48,7 +48,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterSecretServiceServer(r, access.NewSecrets(s.peer, s.cfg.Keys))
 	holdfastv1.RegisterImageServiceServer(r, images.New(s.peer, s.cfg.Files))
 	holdfastv1.RegisterHeartbeatServiceServer(r, s.heartbeats)
-	holdfastv1.RegisterAgentServiceServer(r, registry.NewAgents(s.peer))
+	holdfastv1.RegisterAgentServiceServer(r, registry.NewAgents(s.peer, s.cfg.EnrollLimit))
 	holdfastv1.RegisterNodeServiceServer(r, fleet.NewNodes(s.peer, s.discovery()))
 	holdfastv1.RegisterInstallServiceServer(r, installs.New(s.peer, s.discovery(), s.starts, s.cfg.Gate))
 	holdfastv1.RegisterPoolServiceServer(r, registry.NewPools(s.peer, s.cfg.PlatformMarginPercent))

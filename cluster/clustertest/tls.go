@@ -25,7 +25,7 @@ const ClusterName = "test"
 const reloadInterval = 50 * time.Millisecond
 
 // certLife is longer than any test.
-const certLife = 24 * time.Hour
+const certLife = 30 * 24 * time.Hour
 
 func (c *Cluster) tlsDir(p *Peer) string { return filepath.Join(c.dir, "tls-"+p.ID) }
 

@@ -45,5 +45,10 @@ func FromState(cs *tls.ConnectionState) (*Caller, bool) {
 		return nil, false
 	}
 	c.Cluster, c.Peer, _ = PeerID(c.Cert)
+	for _, ca := range c.Chain[1:] {
+		if of, only := PeersCA(ca); only && (c.Peer == "" || c.Cluster != of) {
+			return nil, false // it must not certify that
+		}
+	}
 	return c, true
 }

@@ -101,10 +101,14 @@ func (s *Store) server(
 						return nil // ClientAuth has checked that
 					}
 					leaf := cs.PeerCertificates[0]
+					if err := m.checkIssuers(leaf, cs.VerifiedChains); err != nil {
+						return err
+					}
 					if err := check(leaf); err != nil {
 						return err
 					}
 					Bound(hello.Conn, leaf.NotAfter)
+					verified(hello.Conn)
 					return nil
 				},
 			}, nil

@@ -33,6 +33,17 @@ func Bound(c net.Conn, at time.Time) {
 	}
 }
 
+// verified tells a limiter of connections below that the other end has a certificate of the
+// cluster.
+func verified(c net.Conn) {
+	if b, ok := c.(*boundConn); ok {
+		c = b.Conn
+	}
+	if v, ok := c.(interface{ Verified() }); ok {
+		v.Verified()
+	}
+}
+
 // boundConn is a connection that may have an end time.
 type boundConn struct {
 	net.Conn

@@ -6,6 +6,9 @@
 // spiffe://holdfast/<cluster>/peer/<id> of our own cluster. A client's certificate from the
 // same CA is not a peer's, nor is one of another cluster.
 //
+// A peer may renew its certificate itself: it makes a key and asks the leader. A CA for peers only,
+// which the cluster's CA has certified, signs it. That CA can certify nothing else.
+//
 // The package must not authorize callers; it only identifies them. It creates no
 // certificates (package issue does), and keys never leave it.
 package peertls

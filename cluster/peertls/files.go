@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 )
 
-// raw holds the contents of the three files.
-type raw struct{ ca, cert, key []byte }
+// raw holds the contents of the files.
+type raw struct{ ca, cert, key, peerCA, renewed []byte }
 
 func (r raw) same(o raw) bool {
-	return bytes.Equal(r.ca, o.ca) && bytes.Equal(r.cert, o.cert) && bytes.Equal(r.key, o.key)
+	return bytes.Equal(r.ca, o.ca) && bytes.Equal(r.cert, o.cert) && bytes.Equal(r.key, o.key) &&
+		bytes.Equal(r.peerCA, o.peerCA) && bytes.Equal(r.renewed, o.renewed)
 }
 
 // set is a set of matching certificates. It is immutable.
@@ -25,8 +26,10 @@ type set struct {
 	cas     []*x509.Certificate
 	pair    tls.Certificate
 	leaf    *x509.Certificate
+	peerCAs []*x509.Certificate // that may certify peers under a CA; none: any
 	cluster string
 	id      string
+	renewed bool // the certificate was renewed by the peer itself
 }
 
 func readFiles(c *Config) (r raw, err error) {
@@ -36,12 +39,21 @@ func readFiles(c *Config) (r raw, err error) {
 	if r.cert, err = keyfile.Read(c.Cert); err != nil {
 		return r, err
 	}
-	r.key, err = keyfile.ReadPrivate(c.Key)
+	if r.key, err = keyfile.ReadPrivate(c.Key); err != nil {
+		return r, err
+	}
+	if c.PeerCA != "" {
+		if r.peerCA, err = keyfile.Read(c.PeerCA); err != nil {
+			return r, err
+		}
+	}
+	r.renewed, err = readRenewed(c.Renewed)
 	return r, err
 }
 
-// parse returns the set in the files. It returns an error if the peer cannot use them now.
-func parse(c *Config, r raw, now time.Time) (*set, error) {
+// parseOne returns the set in the files of the certificate and its key. It returns an error if the
+// peer cannot use them now.
+func parseOne(c *Config, r raw, now time.Time) (*set, error) {
 	s := &set{roots: x509.NewCertPool()}
 	var err error
 	if s.cas, err = ParseCerts(r.ca); err != nil {
@@ -53,6 +65,11 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 				c.CA, ca.Subject.CommonName)
 		}
 		s.roots.AddCert(ca)
+	}
+	if len(r.peerCA) > 0 {
+		if s.peerCAs, err = ParseCerts(r.peerCA); err != nil {
+			return nil, fmt.Errorf("read CA certificates %s: %w", c.PeerCA, err)
+		}
 	}
 	if s.pair, err = tls.X509KeyPair(r.cert, r.key); err != nil {
 		return nil, fmt.Errorf("read certificate %s with key %s: %w", c.Cert, c.Key, err)
@@ -110,17 +127,21 @@ func intermediates(pair tls.Certificate) []*x509.Certificate {
 	return certs
 }
 
-// verify returns nil if one of the CAs has certified the certificate for that use.
+// verify returns nil if one of the CAs has certified the certificate for that use, directly or
+// through a CA for peers.
 func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
 	pool := x509.NewCertPool()
 	for _, c := range between {
 		pool.AddCert(c)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{
+	chains, err := leaf.Verify(x509.VerifyOptions{
 		Roots: s.roots, Intermediates: pool, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{use},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.checkIssuers(leaf, chains)
 }
 
 // explain adds a remedy to an error of x509.

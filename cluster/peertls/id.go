@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // trustDomain is the SPIFFE trust domain of all clusters. The path names the cluster.
@@ -57,6 +58,41 @@ func ClusterOf(ca *x509.Certificate) (string, bool) {
 		return "", false
 	}
 	return path[0], true
+}
+
+// PeersURI returns the URI in the certificate of a CA that certifies only the peers of a cluster.
+func PeersURI(cluster string) *url.URL {
+	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/" + cluster + "/peers"}
+}
+
+// PeersCA returns the cluster whose peers a CA certifies, and whether it may certify nothing else.
+func PeersCA(ca *x509.Certificate) (cluster string, only bool) {
+	if !ca.IsCA || len(ca.URIs) != 1 {
+		return "", false
+	}
+	path, ok := spiffePath(ca.URIs[0])
+	if !ok || len(path) != 2 || path[1] != "peers" {
+		return "", false
+	}
+	return path[0], true
+}
+
+// issuedPrefix begins the serial number in the name of a peer's certificate.
+const issuedPrefix = "issued "
+
+// IssuedAs returns the serial number in the name of a certificate that is made at a time. Its
+// validity begins earlier, because clocks differ.
+func IssuedAs(at time.Time) string { return issuedPrefix + at.UTC().Format(time.RFC3339Nano) }
+
+// Issued returns when a certificate was made. Certificates of other tools do not say; their
+// validity has begun then.
+func Issued(cert *x509.Certificate) time.Time {
+	if text, ok := strings.CutPrefix(cert.Subject.SerialNumber, issuedPrefix); ok {
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			return at
+		}
+	}
+	return cert.NotBefore
 }
 
 // claimsPeer reports whether a certificate names anything in our trust domain. Such a

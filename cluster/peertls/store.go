@@ -3,6 +3,7 @@ package peertls
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,13 @@ type Config struct {
 	// Cert is the peer's certificate, followed by any intermediate certificates (PEM). Key
 	// is its private key, which no other user may read.
 	Cert, Key string
+	// PeerCA holds the certificates of the CAs for peers only (PEM), which a CA of the cluster has
+	// certified. Certificates of other such CAs are refused. If it is empty, all are accepted.
+	PeerCA string
+	// Renewed is the file in which the peer stores its renewed certificate and the key; empty if it
+	// does not renew its certificate. Life is how long a renewed certificate lasts.
+	Renewed string
+	Life    time.Duration
 	// PeerID is the peer that the certificate must name.
 	PeerID string
 	// Interval is the time between two checks of the files; default 5 s. Handshakes also
@@ -47,6 +55,7 @@ type Store struct {
 	cluster string
 	set     atomic.Pointer[set]
 	broken  atomic.Bool // the files cannot be used as they are
+	opened  time.Time
 
 	mu      sync.Mutex
 	checked time.Time            // when the files were last read
@@ -76,7 +85,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, log: cfg.Logger, cluster: first.cluster,
-		checked: now, seen: r, warned: map[string]time.Time{},
+		checked: now, opened: now, seen: r, warned: map[string]time.Time{},
 	}
 	s.set.Store(first)
 	if cfg.Registerer != nil {
@@ -128,7 +137,7 @@ func (s *Store) refresh(regular bool) {
 	s.checked = now
 	r, err := readFiles(&s.cfg)
 	same := err == nil && r.same(s.seen)
-	if same && s.why == "" {
+	if same && s.why == "" && now.Before(s.set.Load().leaf.NotAfter) {
 		return
 	}
 	var next *set
@@ -170,7 +179,7 @@ func (s *Store) warn(now time.Time) {
 	defer s.mu.Unlock()
 	for _, c := range m.ends(&s.cfg) {
 		left := c.cert.NotAfter.Sub(now)
-		if left > warnAhead || now.Sub(s.warned[c.key()]) < warnAgain {
+		if !endsSoon(c.cert, now, c.file == s.cfg.Renewed) || now.Sub(s.warned[c.key()]) < warnAgain {
 			continue
 		}
 		s.warned[c.key()] = now
@@ -179,6 +188,22 @@ func (s *Store) warn(now time.Time) {
 			"file", c.file, "subject", c.cert.Subject.String(),
 			"not_after", c.cert.NotAfter, "days_left", int(left/(24*time.Hour)))
 	}
+}
+
+// endsSoon reports whether a certificate ends in two weeks, or in a fifth of its life if the peer
+// renews it, because it lasts days then.
+func endsSoon(c *x509.Certificate, now time.Time, renewed bool) bool {
+	ahead := warnAhead
+	if renewed {
+		ahead = min(ahead, c.NotAfter.Sub(Issued(c))/5)
+	}
+	return c.NotAfter.Sub(now) <= ahead
+}
+
+// Ending reports whether the peer's certificate ends soon.
+func (s *Store) Ending(now time.Time) bool {
+	m := s.set.Load()
+	return endsSoon(m.leaf, now, m.renewed)
 }
 
 // ErrNotPeer is in errors of handshakes with a caller that is not a peer of this cluster.

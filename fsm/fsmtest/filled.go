@@ -209,7 +209,7 @@ func workBases(p *Peer) map[string]proto.Message {
 			Kind: internalv1.LeaseRef_MACHINE, Id: workMachine(0), Generation: 1}}},
 		"create_agent_machine": &internalv1.CreateAgentMachine{MachineId: "new", Pool: workPool(1), PendingTtlMs: 1000},
 		"register_agent": &internalv1.RegisterAgent{Agent: &holdfastv1.RegisterAgentRequest{MachineId: workMachine(0),
-			PoolName: workPool(0), Hardware: &holdfastv1.NodeRecord{}}, TtlMs: 1000},
+			PoolName: workPool(0), Hardware: &holdfastv1.NodeRecord{}}, TtlMs: 1000, EnrollLimit: 1 << 20},
 		"create_node": &internalv1.CreateNode{MachineId: "new", MacAddress: workMAC(1<<21 + 1),
 			Node: &holdfastv1.NodeRecord{}},
 		"update_node": &internalv1.UpdateNode{Id: "node", Node: &holdfastv1.NodeRecord{}, Paths: []string{"tags"}},

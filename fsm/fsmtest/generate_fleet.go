@@ -148,6 +148,9 @@ func (g fleetGenerator) registerAgent(v *fsm.View) proto.Message {
 		sum := sha256.Sum256([]byte(id + in.GetMachineId()))
 		c.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id}, Sha256: sum[:]}
 	}
+	if g.Choose("limited", 3) == 0 {
+		c.EnrollLimit = 2
+	}
 	return c
 }
 

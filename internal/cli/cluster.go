@@ -110,7 +110,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 		list:   "peers",
 		name:   (*holdfastv1.Peer).GetId,
 		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
-		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
+		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP", "CERTIFICATE"},
 		row: func(p *holdfastv1.Peer, now time.Time) []any {
 			role := p.GetSuffrage()
 			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
@@ -124,7 +124,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 				p.GetId(), render.State(role), alive, p.GetVersion(), number(p.GetAppliedIndex()),
 				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(p), render.Red),
 				number(p.GetTerm()), number(p.GetBehind()), number(p.GetLastIndex()),
-				number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(),
+				number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(), certificate(p),
 			}
 		},
 	}
@@ -140,6 +140,18 @@ func trouble(p *holdfastv1.Peer) string {
 		what += " (" + p.GetNext() + ")"
 	}
 	return what
+}
+
+// certificate returns the end of a peer's certificate, and whether the peer renews it.
+func certificate(p *holdfastv1.Peer) string {
+	switch at := stamp(p.GetCertificateNotAfter()); {
+	case at == "":
+		return ""
+	case p.GetCertificateRenewed():
+		return "until " + at + ", renewed by the peer"
+	default:
+		return "until " + at
+	}
 }
 
 // away returns since when a peer is not alive: "no (5m ago)".

@@ -77,6 +77,7 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 	f.StringSliceVar(&r.Pools, "pool", nil, "restrict it to these pools, comma-separated")
 	f.StringVar(&r.MachineId, "machine", "", "machine of the agent")
 	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
+	f.Uint32Var(&r.MaxMachines, "max-machines", 0, "machines that an enroller may enroll in all (default 1000)")
 	f.StringVar(&r.Comment, "comment", "", "comment, kept with the token")
 	choices(cmd, "role", "viewer", "operator", "admin", "agent", "pool-agent", "enroller", "service")
 	return cmd

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,13 +17,13 @@ func tokenKind() kind[*holdfastv1.Token] {
 		noun: "token", list: "tokens",
 		name:   (*holdfastv1.Token).GetTokenId,
 		header: []string{"TOKEN", "NAME", "ROLE", "FOR", "STATE", "EXPIRES", "CREATED"},
-		wide:   []string{"BY", "REVOKED", "COMMENT"},
+		wide:   []string{"BY", "REVOKED", "MACHINES", "COMMENT"},
 		row: func(t *holdfastv1.Token, now time.Time) []any {
 			return []any{
 				t.GetTokenId(), t.GetName(), roleName(t.GetRole()), scope(t.GetPools(), t.GetMachineId()),
 				tokenState(t.GetState()), cmp.Or(stamp(t.GetExpiresAt()), "never"),
 				age(now, t.GetCreatedAt()),
-				t.GetCreatedBy(), stamp(t.GetRevokedAt()), t.GetComment(),
+				t.GetCreatedBy(), stamp(t.GetRevokedAt()), enrolled(t), t.GetComment(),
 			}
 		},
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Token, string, error) {
@@ -33,6 +34,14 @@ func tokenKind() kind[*holdfastv1.Token] {
 		offer: "state = active",
 		get:   getToken,
 	}
+}
+
+// enrolled returns how many machines a token has enrolled, of how many, and "" for other roles.
+func enrolled(t *holdfastv1.Token) string {
+	if t.GetMaxMachines() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", t.GetEnrolledMachines(), t.GetMaxMachines())
 }
 
 func tokenState(s string) render.Text {

@@ -140,6 +140,9 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 		// host.
 		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0",
 			"--netboot-routed", "127.0.0.0/8")
+		if cfg.Renewals {
+			args = append(args, c.files.RenewalArgs()...)
+		}
 	}
 	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir,
 		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr)

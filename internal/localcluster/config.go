@@ -26,7 +26,9 @@ type Config struct {
 	Providers string
 	// Insecure disables TLS and authentication. Without it certificates are created in
 	// <Dir>/tls-…, and the holder of Cluster.TLS is an admin.
-	Insecure       bool
+	Insecure bool
+	// Renewals makes the peers renew their certificates themselves.
+	Renewals       bool
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
 	Env            []string // more variables of each peer, KEY=value. HOLDFAST_* of this process is not inherited
 	Args           []string // more arguments of each peer

@@ -1764,11 +1764,14 @@ func (x *PeerRecord) GetSerials() []string {
 	return nil
 }
 
-// RemovePeer deletes the record of a peer, and denies it from then on if denial is set.
+// RemovePeer deletes the record of a peer, and denies it from then on if denial is set. It ends a
+// removal that has begun.
 type RemovePeer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Denial        *PeerAdmission         `protobuf:"bytes,2,opt,name=denial,proto3" json:"denial,omitempty"` // its id is that of the peer
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Denial *PeerAdmission         `protobuf:"bytes,2,opt,name=denial,proto3" json:"denial,omitempty"` // its id is that of the peer
+	// Only denies the peer, and notes that leaders must remove it from Raft's configuration.
+	Begin         bool `protobuf:"varint,3,opt,name=begin,proto3" json:"begin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1815,6 +1818,13 @@ func (x *RemovePeer) GetDenial() *PeerAdmission {
 		return x.Denial
 	}
 	return nil
+}
+
+func (x *RemovePeer) GetBegin() bool {
+	if x != nil {
+		return x.Begin
+	}
+	return false
 }
 
 // AdmitPeer lets a peer join: one that was removed, or a new one in a cluster that admits peers
@@ -1872,6 +1882,7 @@ type PeerAdmission struct {
 	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`                                         // set by Apply
 	Serials       []string               `protobuf:"bytes,4,rep,name=serials,proto3" json:"serials,omitempty"`                               // of denied certificates
 	IssuedBefore  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issued_before,json=issuedBefore,proto3" json:"issued_before,omitempty"` // older certificates are denied too
+	Removing      bool                   `protobuf:"varint,6,opt,name=removing,proto3" json:"removing,omitempty"`                            // leaders must remove the peer from Raft's configuration
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1939,6 +1950,13 @@ func (x *PeerAdmission) GetIssuedBefore() *timestamppb.Timestamp {
 		return x.IssuedBefore
 	}
 	return nil
+}
+
+func (x *PeerAdmission) GetRemoving() bool {
+	if x != nil {
+		return x.Removing
+	}
+	return false
 }
 
 // Beat changes nothing. The leader commits one when idle, to prove that it can commit.
@@ -4019,8 +4037,9 @@ func (x *CreateAgentMachine) GetPendingTtlMs() int64 {
 type RegisterAgent struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
 	Agent         *v1.RegisterAgentRequest `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	TtlMs         int64                    `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"` // of the lease that it grants
-	Token         *StoredToken             `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`               // the machine's own token, with which the agent enrolls
+	TtlMs         int64                    `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`                   // of the lease that it grants
+	Token         *StoredToken             `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`                                 // the machine's own token, with which the agent enrolls
+	EnrollLimit   uint32                   `protobuf:"varint,4,opt,name=enroll_limit,json=enrollLimit,proto3" json:"enroll_limit,omitempty"` // limit of the pool's unapproved machines; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4074,6 +4093,13 @@ func (x *RegisterAgent) GetToken() *StoredToken {
 		return x.Token
 	}
 	return nil
+}
+
+func (x *RegisterAgent) GetEnrollLimit() uint32 {
+	if x != nil {
+		return x.EnrollLimit
+	}
+	return 0
 }
 
 type CreateNode struct {
@@ -5152,19 +5178,21 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"gossipAddr\x12*\n" +
 	"\x11max_feature_level\x18\a \x01(\rR\x0fmaxFeatureLevel\x12\x18\n" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x18\n" +
-	"\aserials\x18\t \x03(\tR\aserials\"Y\n" +
+	"\aserials\x18\t \x03(\tR\aserials\"o\n" +
 	"\n" +
 	"RemovePeer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12;\n" +
-	"\x06denial\x18\x02 \x01(\v2#.holdfast.internal.v1.PeerAdmissionR\x06denial\"\x1b\n" +
+	"\x06denial\x18\x02 \x01(\v2#.holdfast.internal.v1.PeerAdmissionR\x06denial\x12\x14\n" +
+	"\x05begin\x18\x03 \x01(\bR\x05begin\"\x1b\n" +
 	"\tAdmitPeer\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xbe\x01\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xda\x01\n" +
 	"\rPeerAdmission\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06denied\x18\x02 \x01(\bR\x06denied\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
 	"\aserials\x18\x04 \x03(\tR\aserials\x12?\n" +
-	"\rissued_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fissuedBefore\"\x06\n" +
+	"\rissued_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fissuedBefore\x12\x1a\n" +
+	"\bremoving\x18\x06 \x01(\bR\bremoving\"\x06\n" +
 	"\x04Beat\"d\n" +
 	"\x0fRegisterMachine\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\x12!\n" +
@@ -5348,11 +5376,12 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x04pool\x18\x03 \x01(\tR\x04pool\x12#\n" +
 	"\rprovider_name\x18\x04 \x01(\tR\fproviderName\x127\n" +
 	"\x05token\x18\x05 \x01(\v2!.holdfast.internal.v1.StoredTokenR\x05token\x12$\n" +
-	"\x0epending_ttl_ms\x18\x06 \x01(\x03R\fpendingTtlMs\"\x98\x01\n" +
+	"\x0epending_ttl_ms\x18\x06 \x01(\x03R\fpendingTtlMs\"\xbb\x01\n" +
 	"\rRegisterAgent\x127\n" +
 	"\x05agent\x18\x01 \x01(\v2!.holdfast.v1.RegisterAgentRequestR\x05agent\x12\x15\n" +
 	"\x06ttl_ms\x18\x02 \x01(\x03R\x05ttlMs\x127\n" +
-	"\x05token\x18\x03 \x01(\v2!.holdfast.internal.v1.StoredTokenR\x05token\"\x9c\x01\n" +
+	"\x05token\x18\x03 \x01(\v2!.holdfast.internal.v1.StoredTokenR\x05token\x12!\n" +
+	"\fenroll_limit\x18\x04 \x01(\rR\venrollLimit\"\x9c\x01\n" +
 	"\n" +
 	"CreateNode\x12\x1d\n" +
 	"\n" +

@@ -463,12 +463,14 @@ type StatsResponse struct {
 	Version       string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	// Whether the peer's data allows it to vote. After it lost its data, it may not vote before
 	// it has caught up. Unset if the peer is older than this field.
-	MayVote       *bool        `protobuf:"varint,9,opt,name=may_vote,json=mayVote,proto3,oneof" json:"may_vote,omitempty"`
-	Load          *v1.PeerLoad `protobuf:"bytes,10,opt,name=load,proto3" json:"load,omitempty"`                       // since the peer started
-	Warning       string       `protobuf:"bytes,11,opt,name=warning,proto3" json:"warning,omitempty"`                 // see holdfast.v1.Peer.warning
-	ClockMs       int64        `protobuf:"varint,12,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"` // its wall clock, in milliseconds since 1970
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MayVote             *bool                  `protobuf:"varint,9,opt,name=may_vote,json=mayVote,proto3,oneof" json:"may_vote,omitempty"`
+	Load                *v1.PeerLoad           `protobuf:"bytes,10,opt,name=load,proto3" json:"load,omitempty"`                                                            // since the peer started
+	Warning             string                 `protobuf:"bytes,11,opt,name=warning,proto3" json:"warning,omitempty"`                                                      // see holdfast.v1.Peer.warning
+	ClockMs             int64                  `protobuf:"varint,12,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"`                                      // its wall clock, in milliseconds since 1970
+	CertificateNotAfter *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=certificate_not_after,json=certificateNotAfter,proto3" json:"certificate_not_after,omitempty"` // the end of its certificate; unset without TLS
+	CertificateRenewed  bool                   `protobuf:"varint,14,opt,name=certificate_renewed,json=certificateRenewed,proto3" json:"certificate_renewed,omitempty"`     // it renews its certificate itself
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *StatsResponse) Reset() {
@@ -585,6 +587,20 @@ func (x *StatsResponse) GetClockMs() int64 {
 	return 0
 }
 
+func (x *StatsResponse) GetCertificateNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CertificateNotAfter
+	}
+	return nil
+}
+
+func (x *StatsResponse) GetCertificateRenewed() bool {
+	if x != nil {
+		return x.CertificateRenewed
+	}
+	return false
+}
+
 type StateSumRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -684,8 +700,8 @@ func (x *StateSumResponse) GetSha256() []byte {
 type VouchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
-	Serial        string                 `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`                        // of its certificate
-	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"` // the same
+	Serial        string                 `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"` // of its certificate
+	Issued        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=issued,proto3" json:"issued,omitempty"` // when the certificate was made
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,9 +750,9 @@ func (x *VouchRequest) GetSerial() string {
 	return ""
 }
 
-func (x *VouchRequest) GetNotBefore() *timestamppb.Timestamp {
+func (x *VouchRequest) GetIssued() *timestamppb.Timestamp {
 	if x != nil {
-		return x.NotBefore
+		return x.Issued
 	}
 	return nil
 }
@@ -1115,6 +1131,102 @@ func (x *MarkBook) GetStopped() bool {
 	return false
 }
 
+type RenewCertificateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"` // of the calling peer
+	Csr           []byte                 `protobuf:"bytes,2,opt,name=csr,proto3" json:"csr,omitempty"`                     // PKCS #10, in DER; only its key counts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewCertificateRequest) Reset() {
+	*x = RenewCertificateRequest{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewCertificateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewCertificateRequest) ProtoMessage() {}
+
+func (x *RenewCertificateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewCertificateRequest.ProtoReflect.Descriptor instead.
+func (*RenewCertificateRequest) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RenewCertificateRequest) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *RenewCertificateRequest) GetCsr() []byte {
+	if x != nil {
+		return x.Csr
+	}
+	return nil
+}
+
+type RenewCertificateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Chain         []byte                 `protobuf:"bytes,1,opt,name=chain,proto3" json:"chain,omitempty"` // the certificate, followed by its issuer's; PEM
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewCertificateResponse) Reset() {
+	*x = RenewCertificateResponse{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewCertificateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewCertificateResponse) ProtoMessage() {}
+
+func (x *RenewCertificateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewCertificateResponse.ProtoReflect.Descriptor instead.
+func (*RenewCertificateResponse) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RenewCertificateResponse) GetChain() []byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
@@ -1124,7 +1236,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1248,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1261,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{19}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LeaveRequest) GetPeerId() string {
@@ -1167,7 +1279,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1291,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1304,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{20}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{22}
 }
 
 // GossipMeta is the description of a peer in gossip: at most 512 bytes.
@@ -1219,7 +1331,7 @@ type GossipMeta struct {
 
 func (x *GossipMeta) Reset() {
 	*x = GossipMeta{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1343,7 @@ func (x *GossipMeta) String() string {
 func (*GossipMeta) ProtoMessage() {}
 
 func (x *GossipMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1356,7 @@ func (x *GossipMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMeta.ProtoReflect.Descriptor instead.
 func (*GossipMeta) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{21}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GossipMeta) GetId() string {
@@ -1364,7 +1476,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\aprepare\x18\x03 \x01(\bR\aprepare\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\x04R\x05index\"\x0f\n" +
 	"\rAdmitResponse\"\x0e\n" +
-	"\fStatsRequest\"\x81\x03\n" +
+	"\fStatsRequest\"\x82\x04\n" +
 	"\rStatsResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12#\n" +
@@ -1379,18 +1491,19 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x04load\x18\n" +
 	" \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\x12\x18\n" +
 	"\awarning\x18\v \x01(\tR\awarning\x12\x19\n" +
-	"\bclock_ms\x18\f \x01(\x03R\aclockMsB\v\n" +
+	"\bclock_ms\x18\f \x01(\x03R\aclockMs\x12N\n" +
+	"\x15certificate_not_after\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x13certificateNotAfter\x12/\n" +
+	"\x13certificate_renewed\x18\x0e \x01(\bR\x12certificateRenewedB\v\n" +
 	"\t_may_vote\"\x11\n" +
 	"\x0fStateSumRequest\"h\n" +
 	"\x10StateSumResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"z\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"s\n" +
 	"\fVouchRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x16\n" +
-	"\x06serial\x18\x02 \x01(\tR\x06serial\x129\n" +
-	"\n" +
-	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\"=\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\x122\n" +
+	"\x06issued\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06issued\"=\n" +
 	"\rVouchResponse\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\bR\x06server\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\"I\n" +
@@ -1426,7 +1539,12 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\n" +
 	"KnownEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x05value:\x028\x01\"'\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.holdfast.internal.v1.MarksR\x05value:\x028\x01\"D\n" +
+	"\x17RenewCertificateRequest\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x10\n" +
+	"\x03csr\x18\x02 \x01(\fR\x03csr\"0\n" +
+	"\x18RenewCertificateResponse\x12\x14\n" +
+	"\x05chain\x18\x01 \x01(\fR\x05chain\"'\n" +
 	"\fLeaveRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\"\x0f\n" +
 	"\rLeaveResponse\"\x9a\x03\n" +
@@ -1446,7 +1564,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	" \x01(\tR\aversion\x12\x18\n" +
 	"\afailure\x18\v \x01(\tR\afailure\x12\x14\n" +
 	"\x05start\x18\f \x01(\x10R\x05start\x12%\n" +
-	"\x0eadmit_manually\x18\r \x01(\bR\radmitManually2\xbb\x06\n" +
+	"\x0eadmit_manually\x18\r \x01(\bR\radmitManually2\xae\a\n" +
 	"\vPeerService\x12[\n" +
 	"\aConfirm\x12$.holdfast.internal.v1.ConfirmRequest\x1a%.holdfast.internal.v1.ConfirmResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tReadIndex\x12&.holdfast.internal.v1.ReadIndexRequest\x1a'.holdfast.internal.v1.ReadIndexResponse\"\x03\x90\x02\x01\x12a\n" +
@@ -1455,7 +1573,8 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x05Stats\x12\".holdfast.internal.v1.StatsRequest\x1a#.holdfast.internal.v1.StatsResponse\"\x03\x90\x02\x01\x12^\n" +
 	"\bStateSum\x12%.holdfast.internal.v1.StateSumRequest\x1a&.holdfast.internal.v1.StateSumResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\x05Vouch\x12\".holdfast.internal.v1.VouchRequest\x1a#.holdfast.internal.v1.VouchResponse\"\x03\x90\x02\x01\x12R\n" +
-	"\x04Meet\x12!.holdfast.internal.v1.MeetRequest\x1a\".holdfast.internal.v1.MeetResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\x04Meet\x12!.holdfast.internal.v1.MeetRequest\x1a\".holdfast.internal.v1.MeetResponse\"\x03\x90\x02\x01\x12q\n" +
+	"\x10RenewCertificate\x12-.holdfast.internal.v1.RenewCertificateRequest\x1a..holdfast.internal.v1.RenewCertificateResponse\x12P\n" +
 	"\x05Leave\x12\".holdfast.internal.v1.LeaveRequest\x1a#.holdfast.internal.v1.LeaveResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
@@ -1470,70 +1589,75 @@ func file_proto_internal_v1_peer_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_peer_proto_rawDescData
 }
 
-var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_proto_internal_v1_peer_proto_goTypes = []any{
-	(*ConfirmRequest)(nil),        // 0: holdfast.internal.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),       // 1: holdfast.internal.v1.ConfirmResponse
-	(*ReadIndexRequest)(nil),      // 2: holdfast.internal.v1.ReadIndexRequest
-	(*ReadIndexResponse)(nil),     // 3: holdfast.internal.v1.ReadIndexResponse
-	(*StandDownRequest)(nil),      // 4: holdfast.internal.v1.StandDownRequest
-	(*StandDownResponse)(nil),     // 5: holdfast.internal.v1.StandDownResponse
-	(*AdmitRequest)(nil),          // 6: holdfast.internal.v1.AdmitRequest
-	(*AdmitResponse)(nil),         // 7: holdfast.internal.v1.AdmitResponse
-	(*StatsRequest)(nil),          // 8: holdfast.internal.v1.StatsRequest
-	(*StatsResponse)(nil),         // 9: holdfast.internal.v1.StatsResponse
-	(*StateSumRequest)(nil),       // 10: holdfast.internal.v1.StateSumRequest
-	(*StateSumResponse)(nil),      // 11: holdfast.internal.v1.StateSumResponse
-	(*VouchRequest)(nil),          // 12: holdfast.internal.v1.VouchRequest
-	(*VouchResponse)(nil),         // 13: holdfast.internal.v1.VouchResponse
-	(*MeetRequest)(nil),           // 14: holdfast.internal.v1.MeetRequest
-	(*MeetResponse)(nil),          // 15: holdfast.internal.v1.MeetResponse
-	(*Greeting)(nil),              // 16: holdfast.internal.v1.Greeting
-	(*Marks)(nil),                 // 17: holdfast.internal.v1.Marks
-	(*MarkBook)(nil),              // 18: holdfast.internal.v1.MarkBook
-	(*LeaveRequest)(nil),          // 19: holdfast.internal.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 20: holdfast.internal.v1.LeaveResponse
-	(*GossipMeta)(nil),            // 21: holdfast.internal.v1.GossipMeta
-	nil,                           // 22: holdfast.internal.v1.Greeting.KnownEntry
-	nil,                           // 23: holdfast.internal.v1.MarkBook.KnownEntry
-	(*v1.PeerLoad)(nil),           // 24: holdfast.v1.PeerLoad
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*ConfirmRequest)(nil),           // 0: holdfast.internal.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),          // 1: holdfast.internal.v1.ConfirmResponse
+	(*ReadIndexRequest)(nil),         // 2: holdfast.internal.v1.ReadIndexRequest
+	(*ReadIndexResponse)(nil),        // 3: holdfast.internal.v1.ReadIndexResponse
+	(*StandDownRequest)(nil),         // 4: holdfast.internal.v1.StandDownRequest
+	(*StandDownResponse)(nil),        // 5: holdfast.internal.v1.StandDownResponse
+	(*AdmitRequest)(nil),             // 6: holdfast.internal.v1.AdmitRequest
+	(*AdmitResponse)(nil),            // 7: holdfast.internal.v1.AdmitResponse
+	(*StatsRequest)(nil),             // 8: holdfast.internal.v1.StatsRequest
+	(*StatsResponse)(nil),            // 9: holdfast.internal.v1.StatsResponse
+	(*StateSumRequest)(nil),          // 10: holdfast.internal.v1.StateSumRequest
+	(*StateSumResponse)(nil),         // 11: holdfast.internal.v1.StateSumResponse
+	(*VouchRequest)(nil),             // 12: holdfast.internal.v1.VouchRequest
+	(*VouchResponse)(nil),            // 13: holdfast.internal.v1.VouchResponse
+	(*MeetRequest)(nil),              // 14: holdfast.internal.v1.MeetRequest
+	(*MeetResponse)(nil),             // 15: holdfast.internal.v1.MeetResponse
+	(*Greeting)(nil),                 // 16: holdfast.internal.v1.Greeting
+	(*Marks)(nil),                    // 17: holdfast.internal.v1.Marks
+	(*MarkBook)(nil),                 // 18: holdfast.internal.v1.MarkBook
+	(*RenewCertificateRequest)(nil),  // 19: holdfast.internal.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil), // 20: holdfast.internal.v1.RenewCertificateResponse
+	(*LeaveRequest)(nil),             // 21: holdfast.internal.v1.LeaveRequest
+	(*LeaveResponse)(nil),            // 22: holdfast.internal.v1.LeaveResponse
+	(*GossipMeta)(nil),               // 23: holdfast.internal.v1.GossipMeta
+	nil,                              // 24: holdfast.internal.v1.Greeting.KnownEntry
+	nil,                              // 25: holdfast.internal.v1.MarkBook.KnownEntry
+	(*v1.PeerLoad)(nil),              // 26: holdfast.v1.PeerLoad
+	(*timestamppb.Timestamp)(nil),    // 27: google.protobuf.Timestamp
 }
 var file_proto_internal_v1_peer_proto_depIdxs = []int32{
 	17, // 0: holdfast.internal.v1.ConfirmRequest.known:type_name -> holdfast.internal.v1.Marks
-	24, // 1: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
-	25, // 2: holdfast.internal.v1.VouchRequest.not_before:type_name -> google.protobuf.Timestamp
-	16, // 3: holdfast.internal.v1.MeetRequest.greeting:type_name -> holdfast.internal.v1.Greeting
-	16, // 4: holdfast.internal.v1.MeetResponse.greeting:type_name -> holdfast.internal.v1.Greeting
-	17, // 5: holdfast.internal.v1.Greeting.marks:type_name -> holdfast.internal.v1.Marks
-	22, // 6: holdfast.internal.v1.Greeting.known:type_name -> holdfast.internal.v1.Greeting.KnownEntry
-	17, // 7: holdfast.internal.v1.MarkBook.own:type_name -> holdfast.internal.v1.Marks
-	23, // 8: holdfast.internal.v1.MarkBook.known:type_name -> holdfast.internal.v1.MarkBook.KnownEntry
-	17, // 9: holdfast.internal.v1.Greeting.KnownEntry.value:type_name -> holdfast.internal.v1.Marks
-	17, // 10: holdfast.internal.v1.MarkBook.KnownEntry.value:type_name -> holdfast.internal.v1.Marks
-	0,  // 11: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
-	2,  // 12: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
-	4,  // 13: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
-	6,  // 14: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
-	8,  // 15: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
-	10, // 16: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
-	12, // 17: holdfast.internal.v1.PeerService.Vouch:input_type -> holdfast.internal.v1.VouchRequest
-	14, // 18: holdfast.internal.v1.PeerService.Meet:input_type -> holdfast.internal.v1.MeetRequest
-	19, // 19: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
-	1,  // 20: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
-	3,  // 21: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
-	5,  // 22: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
-	7,  // 23: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
-	9,  // 24: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
-	11, // 25: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
-	13, // 26: holdfast.internal.v1.PeerService.Vouch:output_type -> holdfast.internal.v1.VouchResponse
-	15, // 27: holdfast.internal.v1.PeerService.Meet:output_type -> holdfast.internal.v1.MeetResponse
-	20, // 28: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
-	20, // [20:29] is the sub-list for method output_type
-	11, // [11:20] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	26, // 1: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
+	27, // 2: holdfast.internal.v1.StatsResponse.certificate_not_after:type_name -> google.protobuf.Timestamp
+	27, // 3: holdfast.internal.v1.VouchRequest.issued:type_name -> google.protobuf.Timestamp
+	16, // 4: holdfast.internal.v1.MeetRequest.greeting:type_name -> holdfast.internal.v1.Greeting
+	16, // 5: holdfast.internal.v1.MeetResponse.greeting:type_name -> holdfast.internal.v1.Greeting
+	17, // 6: holdfast.internal.v1.Greeting.marks:type_name -> holdfast.internal.v1.Marks
+	24, // 7: holdfast.internal.v1.Greeting.known:type_name -> holdfast.internal.v1.Greeting.KnownEntry
+	17, // 8: holdfast.internal.v1.MarkBook.own:type_name -> holdfast.internal.v1.Marks
+	25, // 9: holdfast.internal.v1.MarkBook.known:type_name -> holdfast.internal.v1.MarkBook.KnownEntry
+	17, // 10: holdfast.internal.v1.Greeting.KnownEntry.value:type_name -> holdfast.internal.v1.Marks
+	17, // 11: holdfast.internal.v1.MarkBook.KnownEntry.value:type_name -> holdfast.internal.v1.Marks
+	0,  // 12: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
+	2,  // 13: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
+	4,  // 14: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
+	6,  // 15: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
+	8,  // 16: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
+	10, // 17: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
+	12, // 18: holdfast.internal.v1.PeerService.Vouch:input_type -> holdfast.internal.v1.VouchRequest
+	14, // 19: holdfast.internal.v1.PeerService.Meet:input_type -> holdfast.internal.v1.MeetRequest
+	19, // 20: holdfast.internal.v1.PeerService.RenewCertificate:input_type -> holdfast.internal.v1.RenewCertificateRequest
+	21, // 21: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
+	1,  // 22: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
+	3,  // 23: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
+	5,  // 24: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
+	7,  // 25: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
+	9,  // 26: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
+	11, // 27: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
+	13, // 28: holdfast.internal.v1.PeerService.Vouch:output_type -> holdfast.internal.v1.VouchResponse
+	15, // 29: holdfast.internal.v1.PeerService.Meet:output_type -> holdfast.internal.v1.MeetResponse
+	20, // 30: holdfast.internal.v1.PeerService.RenewCertificate:output_type -> holdfast.internal.v1.RenewCertificateResponse
+	22, // 31: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
+	22, // [22:32] is the sub-list for method output_type
+	12, // [12:22] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_peer_proto_init() }
@@ -1548,7 +1672,7 @@ func file_proto_internal_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_peer_proto_rawDesc), len(file_proto_internal_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,15 +21,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PeerService_Confirm_FullMethodName   = "/holdfast.internal.v1.PeerService/Confirm"
-	PeerService_ReadIndex_FullMethodName = "/holdfast.internal.v1.PeerService/ReadIndex"
-	PeerService_StandDown_FullMethodName = "/holdfast.internal.v1.PeerService/StandDown"
-	PeerService_Admit_FullMethodName     = "/holdfast.internal.v1.PeerService/Admit"
-	PeerService_Stats_FullMethodName     = "/holdfast.internal.v1.PeerService/Stats"
-	PeerService_StateSum_FullMethodName  = "/holdfast.internal.v1.PeerService/StateSum"
-	PeerService_Vouch_FullMethodName     = "/holdfast.internal.v1.PeerService/Vouch"
-	PeerService_Meet_FullMethodName      = "/holdfast.internal.v1.PeerService/Meet"
-	PeerService_Leave_FullMethodName     = "/holdfast.internal.v1.PeerService/Leave"
+	PeerService_Confirm_FullMethodName          = "/holdfast.internal.v1.PeerService/Confirm"
+	PeerService_ReadIndex_FullMethodName        = "/holdfast.internal.v1.PeerService/ReadIndex"
+	PeerService_StandDown_FullMethodName        = "/holdfast.internal.v1.PeerService/StandDown"
+	PeerService_Admit_FullMethodName            = "/holdfast.internal.v1.PeerService/Admit"
+	PeerService_Stats_FullMethodName            = "/holdfast.internal.v1.PeerService/Stats"
+	PeerService_StateSum_FullMethodName         = "/holdfast.internal.v1.PeerService/StateSum"
+	PeerService_Vouch_FullMethodName            = "/holdfast.internal.v1.PeerService/Vouch"
+	PeerService_Meet_FullMethodName             = "/holdfast.internal.v1.PeerService/Meet"
+	PeerService_RenewCertificate_FullMethodName = "/holdfast.internal.v1.PeerService/RenewCertificate"
+	PeerService_Leave_FullMethodName            = "/holdfast.internal.v1.PeerService/Leave"
 )
 
 // PeerServiceClient is the client API for PeerService service.
@@ -56,6 +57,9 @@ type PeerServiceClient interface {
 	Vouch(ctx context.Context, in *VouchRequest, opts ...grpc.CallOption) (*VouchResponse, error)
 	// Compares the marks of two peers' data directories (package marks).
 	Meet(ctx context.Context, in *MeetRequest, opts ...grpc.CallOption) (*MeetResponse, error)
+	// Asks the leader for another certificate of the calling peer. The present one proves which peer
+	// that is, and has the names and addresses of the new one.
+	RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error)
 	// Asks the leader to remove a peer that leaves permanently.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 }
@@ -148,6 +152,16 @@ func (c *peerServiceClient) Meet(ctx context.Context, in *MeetRequest, opts ...g
 	return out, nil
 }
 
+func (c *peerServiceClient) RenewCertificate(ctx context.Context, in *RenewCertificateRequest, opts ...grpc.CallOption) (*RenewCertificateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewCertificateResponse)
+	err := c.cc.Invoke(ctx, PeerService_RenewCertificate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -182,6 +196,9 @@ type PeerServiceServer interface {
 	Vouch(context.Context, *VouchRequest) (*VouchResponse, error)
 	// Compares the marks of two peers' data directories (package marks).
 	Meet(context.Context, *MeetRequest) (*MeetResponse, error)
+	// Asks the leader for another certificate of the calling peer. The present one proves which peer
+	// that is, and has the names and addresses of the new one.
+	RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error)
 	// Asks the leader to remove a peer that leaves permanently.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
@@ -217,6 +234,9 @@ func (UnimplementedPeerServiceServer) Vouch(context.Context, *VouchRequest) (*Vo
 }
 func (UnimplementedPeerServiceServer) Meet(context.Context, *MeetRequest) (*MeetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Meet not implemented")
+}
+func (UnimplementedPeerServiceServer) RenewCertificate(context.Context, *RenewCertificateRequest) (*RenewCertificateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenewCertificate not implemented")
 }
 func (UnimplementedPeerServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -386,6 +406,24 @@ func _PeerService_Meet_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_RenewCertificate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewCertificateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).RenewCertificate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_RenewCertificate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).RenewCertificate(ctx, req.(*RenewCertificateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -442,6 +480,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Meet",
 			Handler:    _PeerService_Meet_Handler,
+		},
+		{
+			MethodName: "RenewCertificate",
+			Handler:    _PeerService_RenewCertificate_Handler,
 		},
 		{
 			MethodName: "Leave",

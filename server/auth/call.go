@@ -118,6 +118,21 @@ func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) 
 	return refusal
 }
 
+// OpenStream counts a stream of the caller of Enter, on the peer where it arrived. The function
+// ends it.
+func (g *Gate) OpenStream(ctx context.Context) (end func(), err error) {
+	c := CallerFrom(ctx)
+	if c == nil || c.Peer != g.cfg.PeerID {
+		return func() {}, nil
+	}
+	end, refusal := g.limits.open(c.Identity)
+	if refusal != nil {
+		g.metrics.refused.WithLabelValues(refusal.Reason).Inc()
+		return nil, refusal
+	}
+	return end, nil
+}
+
 // AuthorizeStream is Authorize for a stream. The returned stream checks the caller's token again at
 // each message, so none passes after the token has ended. See Until for streams without messages.
 func (g *Gate) AuthorizeStream(ss grpc.ServerStream, method string) (grpc.ServerStream, error) {

@@ -32,6 +32,7 @@ const (
 	ReasonOverHTTP           = "OVER_HTTP" // machines can call the method only by its HTTP route
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"
+	ReasonStreamLimit        = "STREAM_LIMIT"    // the caller has too many open streams
 	ReasonForeignHost        = "FOREIGN_HOST"    // --insecure, and the Host header is not a loopback name
 	ReasonSignInState        = "SIGN_IN_STATE"   // an answer of an issuer to no sign-in of this browser
 	ReasonSignInRefused      = "SIGN_IN_REFUSED" // the issuer answered with an error

@@ -3,6 +3,7 @@ package auth
 import (
 	"math"
 	"net/netip"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -29,6 +30,10 @@ const (
 	// Of the users that are limited to a pool, together. However many credentials a tenant has, it
 	// leaves the peer to others.
 	shareTenant = 4.0
+
+	maxUserStreams   = 500  // open streams of a user
+	maxAgentStreams  = 16   // of an agent
+	maxSharedStreams = 5000 // of a token that many programs share
 )
 
 // limits is the rate limits of all callers. They are kept in memory, by each peer on its
@@ -40,6 +45,9 @@ type limits struct {
 	sources       *lru.Cache[string, *rate.Limiter] // of failed authentications
 	publicSources *lru.Cache[string, *rate.Limiter] // of public calls, by sourceKey
 	total         *rate.Limiter                     // of public calls
+
+	mu      sync.Mutex
+	streams map[string]int // open ones, by principal
 }
 
 func newLimits(perSecond float64) *limits {
@@ -50,6 +58,7 @@ func newLimits(perSecond float64) *limits {
 		sources:       newLRU[*rate.Limiter](maxSources),
 		publicSources: newLRU[*rate.Limiter](maxSources),
 		total:         rate.NewLimiter(publicAll, publicAllMax),
+		streams:       map[string]int{},
 	}
 }
 
@@ -65,7 +74,7 @@ func (l *limits) allow(id *holdfastv1.Identity) *Error {
 		return tooMany(perSecond, "%s exceeds %g calls a second on this peer", id.GetPrincipal(), perSecond)
 	}
 	switch id.GetRole() {
-	case holdfastv1.Role_AGENT, holdfastv1.Role_SERVICE, holdfastv1.Role_POOL_AGENT:
+	case holdfastv1.Role_AGENT, holdfastv1.Role_SERVICE, holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
 		return nil // their number is that of the machines
 	}
 	perSecond = l.perSecond * shareTenant
@@ -78,10 +87,10 @@ func (l *limits) allow(id *holdfastv1.Identity) *Error {
 }
 
 // rate returns the number of calls a second for a role. A pool's token is shared by many
-// agents.
+// agents. An enroller's is too, but each of them uses it once.
 func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	switch r {
-	case holdfastv1.Role_AGENT:
+	case holdfastv1.Role_AGENT, holdfastv1.Role_ENROLLER:
 		return l.perSecond * shareAgent
 	case holdfastv1.Role_SERVICE:
 		return l.perSecond * shareService
@@ -89,6 +98,37 @@ func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 		return l.perSecond * sharePool
 	}
 	return l.perSecond
+}
+
+// open counts a stream of a caller. The function ends it.
+func (l *limits) open(id *holdfastv1.Identity) (end func(), refusal *Error) {
+	if l.perSecond < 0 || id.GetMethod() == MethodInsecure || isPeer(id) {
+		return func() {}, nil
+	}
+	most := maxUserStreams
+	switch id.GetRole() {
+	case holdfastv1.Role_AGENT, holdfastv1.Role_ENROLLER:
+		most = maxAgentStreams
+	case holdfastv1.Role_SERVICE, holdfastv1.Role_POOL_AGENT:
+		most = maxSharedStreams
+	}
+	who := id.GetPrincipal()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.streams[who] >= most {
+		e := denied(ReasonStreamLimit, "%s has %d open streams on this peer, the most that a caller may have: close some",
+			who, most)
+		e.Code, e.Retry = codes.ResourceExhausted, time.Second
+		return nil, e
+	}
+	l.streams[who]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.streams[who]--; l.streams[who] <= 0 {
+			delete(l.streams, who)
+		}
+	}, nil
 }
 
 // failed counts a failed authentication of an address. If there are too many, it returns

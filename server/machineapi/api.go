@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
@@ -107,6 +108,14 @@ func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 			f.Suggestion = message
 		}
 		answer(w, code, f)
+	case http.StatusConflict:
+		if httpjson.Reason(err) != fsm.ReasonEnrollmentFull {
+			a.failInside(w, err, other)
+			return
+		}
+		f := invalidToken()
+		f.Suggestion = message
+		answer(w, http.StatusForbidden, f)
 	case http.StatusTooManyRequests:
 		answer(w, code, failure{Message: message})
 	case http.StatusServiceUnavailable:
@@ -120,7 +129,12 @@ func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 		a.log.Warn("machine API call had no leader", "error", message)
 		answer(w, code, f)
 	default:
-		a.log.Warn("machine API call failed", "code", status.Code(err).String(), "error", message)
-		answer(w, http.StatusInternalServerError, other)
+		a.failInside(w, err, other)
 	}
+}
+
+// failInside answers a failure that the caller cannot change.
+func (a *api) failInside(w http.ResponseWriter, err error, other failure) {
+	a.log.Warn("machine API call failed", "code", status.Code(err).String(), "error", httpjson.Message(err))
+	answer(w, http.StatusInternalServerError, other)
 }

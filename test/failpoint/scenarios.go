@@ -46,6 +46,7 @@ func scenarios() map[string]scenario {
 		"admission-stored":      {provoke: wipe, quick: true},
 		"peer-promoted":         {provoke: wipe},
 		"server-removed":        {provoke: leave},
+		"peer-denied":           {provoke: remove},
 		"snapshot-restored":     {provoke: wipe},
 		"snapshot-written":      {},
 		"snapshot-stored":       {},
@@ -120,6 +121,45 @@ func replace(ctx context.Context, p *localcluster.Peer) error {
 		return err
 	}
 	return p.Start(ctx)
+}
+
+// remove removes a stopped follower as an operator does. If the leader dies meanwhile, the next one
+// finishes the removal. The follower is admitted and comes back.
+func remove(ctx context.Context, l *lab.Lab) error {
+	p, err := l.Follower(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Hold(p, func() error {
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		status := func() *holdfastv1.Peer {
+			st, err := l.Client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			i := slices.IndexFunc(st.GetPeers(), func(q *holdfastv1.Peer) bool { return q.GetId() == p.ID })
+			if err != nil || i < 0 {
+				return nil
+			}
+			return st.GetPeers()[i]
+		}
+		if err := lab.Until(ctx, "the removal of "+p.ID, func() bool {
+			_, _ = l.Client.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: p.ID, Force: true})
+			q := status()
+			return q == nil || q.GetSuffrage() == "none"
+		}); err != nil {
+			return err
+		}
+		if err := lab.Until(ctx, "the admission of "+p.ID, func() bool {
+			_, err := l.Client.Operator().AdmitPeer(ctx, &holdfastv1.AdmitPeerRequest{Id: p.ID})
+			return err == nil
+		}); err != nil {
+			return err
+		}
+		if err := p.Wipe(); err != nil {
+			return err
+		}
+		return p.Start(ctx)
+	})
 }
 
 // leave removes a stopped follower from the cluster. If the leader dies meanwhile, the next

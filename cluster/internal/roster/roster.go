@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -82,9 +83,6 @@ const (
 	vouchAgain  = 250 * time.Millisecond // between two questions about a stranger
 	vouchLimit  = 64                     // strangers that are remembered
 	refusalPace = 30 * time.Second       // between two equal lines in the log
-	// issueSlack is how long before its creation the validity of a certificate may begin: an hour
-	// by package issue, and the difference of two clocks.
-	issueSlack = time.Hour + 5*time.Minute
 )
 
 var errStarting = errors.New("this peer is starting")
@@ -95,13 +93,17 @@ func (r *Roster) Denied(id string, cert *x509.Certificate) error {
 	if !ok || !a.GetDenied() {
 		return nil
 	}
-	if cert != nil && !slices.Contains(a.GetSerials(), cert.SerialNumber.Text(16)) &&
-		!cert.NotBefore.Before(a.GetIssuedBefore().AsTime().Add(-issueSlack)) {
-		return nil
+	made := ""
+	if cert != nil {
+		issued := peertls.Issued(cert)
+		if !slices.Contains(a.GetSerials(), cert.SerialNumber.Text(16)) && issued.After(a.GetIssuedBefore().AsTime()) {
+			return nil
+		}
+		made = " (made at " + issued.UTC().Format(time.RFC3339) + ")"
 	}
-	return fmt.Errorf("peer %s was removed at %s, and this certificate is not newer: make a new one "+
+	return fmt.Errorf("peer %s was removed at %s, and this certificate is not newer%s: make a new one "+
 		"(holdfast tls cert create), or admit the peer (holdfast peer admit %s)",
-		id, a.GetAt().AsTime().UTC().Format(time.RFC3339), id)
+		id, a.GetAt().AsTime().UTC().Format(time.RFC3339), made, id)
 }
 
 // standing returns the place of a peer now, without asking others. cert is nil without TLS.
@@ -164,7 +166,7 @@ func (r *Roster) Member(ctx context.Context, id string, cert *x509.Certificate) 
 func (r *Roster) ask(id string, cert *x509.Certificate) *vouch {
 	req := &internalv1.VouchRequest{PeerId: id}
 	if cert != nil {
-		req.Serial, req.NotBefore = cert.SerialNumber.Text(16), timestamppb.New(cert.NotBefore)
+		req.Serial, req.Issued = cert.SerialNumber.Text(16), timestamppb.New(peertls.Issued(cert))
 	}
 	key, now := id+"\x00"+req.GetSerial(), time.Now()
 	r.mu.Lock()
@@ -349,7 +351,7 @@ func (r *Roster) Vouch(req *internalv1.VouchRequest) (*internalv1.VouchResponse,
 		if !ok {
 			return nil, fmt.Errorf("serial %q: want hexadecimal digits", req.GetSerial())
 		}
-		cert = &x509.Certificate{SerialNumber: serial, NotBefore: req.GetNotBefore().AsTime()}
+		cert = &x509.Certificate{SerialNumber: serial, NotBefore: req.GetIssued().AsTime()}
 	}
 	if len(r.cfg.Servers()) == 0 {
 		return &internalv1.VouchResponse{}, nil

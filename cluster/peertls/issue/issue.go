@@ -1,8 +1,8 @@
 // Package issue creates certificate authorities and certificates for peers, users and
 // tools.
 //
-// It owns the contents of certificates (docs/security.md). It must not read or write files,
-// and a serving peer never calls it, because CA keys do not belong there.
+// It owns the contents of certificates (docs/security.md). It must not read or write files. A
+// serving peer only signs the certificates of other peers, because no other CA's key belongs there.
 package issue
 
 import (
@@ -48,7 +48,7 @@ func NewCA(cluster string, end time.Time) (*CA, error) {
 	t := &x509.Certificate{
 		Subject:  pkix.Name{CommonName: "Holdfast CA of " + cluster},
 		URIs:     []*url.URL{peertls.ClusterURI(cluster)},
-		NotAfter: end, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		NotAfter: end, IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1, // of peers
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	pair, cert, err := sign(t, nil, key, key)
@@ -84,7 +84,8 @@ func (ca *CA) Peer(cluster, id string, hosts []string, end time.Time) (Pair, err
 		return Pair{}, err
 	}
 	t := &x509.Certificate{
-		Subject: pkix.Name{CommonName: id}, URIs: []*url.URL{peertls.PeerURI(cluster, id)}, NotAfter: end,
+		Subject: pkix.Name{CommonName: id, SerialNumber: peertls.IssuedAs(time.Now())},
+		URIs:    []*url.URL{peertls.PeerURI(cluster, id)}, NotAfter: end,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	seen := map[string]bool{}
@@ -149,20 +150,33 @@ func sign(t, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (p Pair, c
 	if parent == nil {
 		parent = t
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, parent, key.Public(), by)
-	if err != nil {
-		return p, nil, fmt.Errorf("make certificate: %w", err)
-	}
-	if c, err = x509.ParseCertificate(der); err != nil {
-		return p, nil, fmt.Errorf("make certificate: %w", err)
+	if c, err = create(t, parent, key.Public(), by); err != nil {
+		return p, nil, err
 	}
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return p, nil, fmt.Errorf("encode key: %w", err)
 	}
-	p.Cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	p.Cert = encode(c)
 	p.Key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 	return p, c, nil
+}
+
+// create makes a certificate for a public key.
+func create(t, parent *x509.Certificate, public, by any) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, t, parent, public, by)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate: %w", err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate: %w", err)
+	}
+	return c, nil
+}
+
+func encode(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
 // hostname reports whether s is a valid host name for a certificate. It may begin with

@@ -120,8 +120,9 @@ func (c *Config) checkFiles() error {
 	_, err := secrets.Open(c.SecretsKeyFile, log)
 	errs = append(errs, err)
 	if c.TLSCA != "" && c.TLSCert != "" && c.TLSKey != "" {
-		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, log, prometheus.NewRegistry())
-		errs = append(errs, err)
+		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, c.DataDir, log, prometheus.NewRegistry())
+		_, bad := c.peers.Signer()
+		errs = append(errs, err, bad)
 	}
 	if c.GossipKeyFile != "" {
 		_, err = keyfile.ReadPrivate(c.GossipKeyFile)

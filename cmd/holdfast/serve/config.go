@@ -37,7 +37,7 @@ type Config struct {
 	DefaultInstallTimeoutSeconds                                    int
 	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
 	AutoDiscover                                                    bool
-	AutoDiscoverLimit                                               uint32
+	AutoDiscoverLimit, EnrollLimit                                  uint32
 	DenyURLs                                                        []string
 	PlatformMarginPercent                                           float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
@@ -114,6 +114,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 		"`networks` that images, webhooks and virtual media may not use, such as 127.0.0.0/8; none: all are allowed")
 	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000,
 		"maximum `number` of machines that --auto-discover creates and that await approval; 0: no limit")
+	fs.Uint32Var(&c.EnrollLimit, "enroll-limit", 1000,
+		"maximum `number` of machines of a pool that agents create with a shared token and that await approval; 0: no limit")
 	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0,
 		"margin in `percent`, returned to marketplace providers at registration")
 	c.hidden(fs)

@@ -32,11 +32,13 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/heap"
 	"github.com/holdfast-metal/holdfast/internal/images"
+	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/connlimit"
 	"github.com/holdfast-metal/holdfast/server/egress"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
@@ -96,7 +98,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
-	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, peerLog, reg)
+	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, cfg.DataDir, peerLog, reg)
+	if err != nil {
+		return flagerror.Invalid(err)
+	}
+	sign, err := cfg.peers.Signer()
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
@@ -120,6 +126,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
+	limited := connlimit.OfProcess(peerLog, reg).Listen
 	old, closeArchive, err := cfg.archiveConfig.open()
 	if err != nil {
 		return flagerror.Invalid(err)
@@ -144,7 +151,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseGRPC: cmp.Or(cfg.AdvertiseGRPC, grpcLn.Addr().String()),
 		AdvertiseHTTP: cmp.Or(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		Clock:         clock,
-		TLS:           store, GossipKeyFile: cfg.GossipKeyFile,
+		TLS:           store, SignPeer: sign, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, AdmitManually: cfg.AdmitPeers == "manual",
 		RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version:           version,
@@ -205,14 +212,16 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer done()
-	srv := server.New(server.Config{Archive: old, Files: files, Now: clock.Now, ChooseDisk: chooseDisk, Version: version,
-		Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node,
+	srv := server.New(server.Config{Archive: old, Files: files, Now: clock.Now, ChooseDisk: diskrule.Recorded,
+		Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node,
+		Consoles: p.exec, Peers: p.node,
 		PeerID: cfg.NodeID, Admin: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
-		AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
+		AutoDiscoverLimit: cfg.AutoDiscoverLimit, EnrollLimit: cfg.EnrollLimit,
+		PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
 		Note: vault.guard.Note, DenyURL: fetches.CheckURL,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
-	apiLn, creds := secured(store, grpcLn)
+	apiLn, creds := secured(store, limited(grpcLn))
 	api := grpc.NewServer(slices.Concat(srv.GRPCOptions(), creds, traces.Served())...)
 	srv.Register(api)
 	relay.Register(api)
@@ -240,12 +249,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		secrets.NewSessions(keys, clock.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
-	webLn := httpLn
+	webLn := limited(httpLn)
 	if store != nil {
-		webLn, site.TLSConfig = peertls.Listen(httpLn), store.HTTP()
+		webLn, site.TLSConfig = peertls.Listen(webLn), store.HTTP()
 	}
 	g.Go(func() error { return serveHTTP(web, site, webLn) })
-	g.Go(func() error { return cfg.netbootConfig.serve(web, srv.HTTPServer(machines), bootLn) })
+	g.Go(func() error { return cfg.netbootConfig.serve(web, srv.HTTPServer(machines), limited(bootLn)) })
 	g.Go(func() error { return cfg.netbootConfig.serveFirmware(web, local, peerLog) })
 	g.Go(func() error {
 		<-gctx.Done()

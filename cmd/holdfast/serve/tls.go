@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,11 +13,14 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/internal/peercert"
 )
 
 // tlsConfig names the certificates of a peer and the keys of gossip.
 type tlsConfig struct {
 	TLSCA, TLSCert, TLSKey, GossipKeyFile string
+
+	peers peercert.Config
 }
 
 func (c *tlsConfig) flags(fs *pflag.FlagSet) {
@@ -27,6 +31,7 @@ func (c *tlsConfig) flags(fs *pflag.FlagSet) {
 		"`file` with its key, PEM, not readable by others; credential:NAME is a credential of systemd")
 	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", "",
 		"`file` with the gossip keys, one per line: the first encrypts, all decrypt")
+	c.peers.Flags(fs)
 }
 
 // settle requires all of them, or none with --insecure.
@@ -52,18 +57,22 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 		return fmt.Errorf("set %s; or pass --insecure to serve without TLS and authentication, on loopback addresses only",
 			strings.Join(missing, ", "))
 	}
-	return nil
+	return c.peers.Check(insecure)
 }
 
-// open reads the certificates; without TLS the store is nil.
+// open reads the certificates; without TLS the store is nil. A renewed certificate is in the data
+// directory.
 func (c *tlsConfig) open(
-	insecure bool, id string, log *slog.Logger, reg prometheus.Registerer,
+	insecure bool, id, dataDir string, log *slog.Logger, reg prometheus.Registerer,
 ) (*peertls.Store, error) {
 	if insecure {
 		return nil, nil
 	}
-	return peertls.Open(peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log,
-		Registerer: reg})
+	cfg := peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log, Registerer: reg}
+	if c.peers.CA != "" {
+		cfg.PeerCA, cfg.Renewed, cfg.Life = c.peers.CA, filepath.Join(dataDir, peertls.RenewedFile), c.peers.Lasts()
+	}
+	return peertls.Open(cfg)
 }
 
 // secured returns a listener that closes connections when their certificates are replaced, and

@@ -66,6 +66,7 @@ func guesses() map[string][]string {
 // free are the fields of requests that name nothing.
 var free = []string{
 	"page_size", "page_token", "cursor", "offset", "no_follow", "bookmarks", "validate_only", "replace", "force", "all",
+	"max_machines",
 	"max_parallel", "max_failures", "keep_runs", "reason", "comment", "ttl_seconds", "older_than_seconds", "dry_run",
 	"min_available_vram_gb", "params", "paths", "update_mask", "state", "phase", "never_expires", "role", "labels",
 	"read_only", "leave", "data", "columns", "rows", "cpu_seconds", "from_sequence", "token", "arch", "ip_address",

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"iter"
@@ -17,6 +18,12 @@ import (
 )
 
 const maxTokenName = 64 // bytes
+
+// How many machines a token of role ENROLLER may enroll.
+const (
+	DefaultMachines = 1000
+	mostMachines    = 100_000
+)
 
 func tokenNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).With("token_id", id)
@@ -54,6 +61,10 @@ func AdmitToken(t *core.Tx, s *internalv1.StoredToken) *refusal.Error {
 func StoreToken(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
 	s = proto.CloneOf(s)
 	s.Token.CreatedAt, s.Token.RevokedAt = t.Now, nil
+	s.Token.EnrolledMachines = 0
+	if s.GetToken().GetRole() == holdfastv1.Role_ENROLLER {
+		s.Token.MaxMachines = cmp.Or(s.GetToken().GetMaxMachines(), DefaultMachines)
+	}
 	s.Token.CreatedBy = lex.Clip(t.Command.GetPrincipal(), core.MaxPrincipal)
 	t.Tokens.Put(s)
 	return s.GetToken()

@@ -48,6 +48,12 @@ func ValidateToken(tok *holdfastv1.Token) []refusal.FieldViolation {
 	case machine != "" && !lex.ValidName(machine, 64):
 		bad.Add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", machine)
 	}
+	switch most := tok.GetMaxMachines(); {
+	case most > 0 && tok.GetRole() != holdfastv1.Role_ENROLLER:
+		bad.Add("max_machines", "must be 0 for role %s: only a token of role ENROLLER enrolls machines", tok.GetRole())
+	case most > mostMachines:
+		bad.Add("max_machines", "%d is not 1 to %d, or 0 for the default, %d", most, mostMachines, DefaultMachines)
+	}
 	if pools > limits.Pools {
 		bad.Add("pools", "are %d, at most %d are allowed", pools, limits.Pools)
 	}

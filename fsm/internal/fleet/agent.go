@@ -107,6 +107,9 @@ func RegisterAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine
 		}
 	}
 	own, err := enrollment(t, m, in.GetMachineId(), c.GetToken())
+	if err == nil && !exists {
+		err = checkUnapproved(t, in.GetPoolName(), c.GetEnrollLimit())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +123,7 @@ func RegisterAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine
 	}
 	moveAgent(t, m, holdfastv1.Agent_REGISTERED, "system", "")
 	copyFacts(t, m, in)
+	m.Agent.Unapproved = m.GetAgent().GetUnapproved() || !exists && byAgent(t)
 	if own != nil {
 		enroll(t, m, own)
 	}

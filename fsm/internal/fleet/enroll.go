@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -16,6 +18,9 @@ import (
 // ReasonMachineEnrolled is the reason for refusing a pool's token for a machine that has its
 // own.
 const ReasonMachineEnrolled = "MACHINE_ENROLLED"
+
+// ReasonEnrollmentFull is the reason for refusing another machine of a token or of a pool.
+const ReasonEnrollmentFull = "ENROLLMENT_FULL"
 
 // enrollment returns the token with which a registration enrolls its machine, or nil if it
 // does not. Every machine of a pool has the pool's token, so a caller with that one must not
@@ -52,11 +57,58 @@ func enrollment(
 	if err := access.CheckToken(t, tok); err != nil {
 		return nil, err
 	}
-	return tok, nil
+	return tok, checkEnroller(t, m)
 }
 
-// enroll stores the token of a machine's agent.
+// enroller returns the token of role ENROLLER that the caller has, unless it is the one that the
+// machine has enrolled with before: a machine counts once.
+func enroller(t *core.Tx, m *holdfastv1.Machine) (*internalv1.StoredToken, bool) {
+	s, ok := t.Tokens.Get(t.Command.GetOrigin().GetTokenId())
+	return s, ok && s.GetToken().GetRole() == holdfastv1.Role_ENROLLER &&
+		s.GetToken().GetTokenId() != m.GetAgent().GetEnrollerId()
+}
+
+// checkEnroller refuses another machine if the caller's token has enrolled as many as it may.
+func checkEnroller(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
+	s, ok := enroller(t, m)
+	if tok := s.GetToken(); ok && tok.GetEnrolledMachines() >= tok.GetMaxMachines() {
+		return refusal.New(refusal.FailedPrecondition, ReasonEnrollmentFull,
+			"token %q has enrolled %s, as many as it may: revoke it if you do not know them all, "+
+				"and make another one (holdfast token create --role enroller --max-machines N)",
+			tok.GetTokenId(), lex.Number(int(tok.GetEnrolledMachines()), "machine")).With("token_id", tok.GetTokenId())
+	}
+	return nil
+}
+
+// checkUnapproved refuses another machine that only its agent knows, if its pool has limit of them.
+// A limit of 0 means no limit.
+func checkUnapproved(t *core.Tx, pool string, limit uint32) *refusal.Error {
+	if limit == 0 || !byAgent(t) {
+		return nil
+	}
+	if n := t.Machines.CountPrefix(schema.MachinesUnapproved, schema.PoolKey(pool)); uint64(n) >= uint64(limit) {
+		return refusal.New(refusal.FailedPrecondition, ReasonEnrollmentFull,
+			"pool %q has %s that agents have created and no operator has approved, at most %d are allowed: "+
+				"approve them (holdfast machine update ID --label approved=true), delete them, or raise --enroll-limit",
+			pool, lex.Number(n, "machine"), limit).With("pool", pool)
+	}
+	return nil
+}
+
+// byAgent reports whether the caller has a token that agents of a pool share.
+func byAgent(t *core.Tx) bool {
+	role := t.Command.GetOrigin().GetRole()
+	return role == holdfastv1.Role_ENROLLER || role == holdfastv1.Role_POOL_AGENT
+}
+
+// enroll stores the token of a machine's agent, and counts the machine.
 func enroll(t *core.Tx, m *holdfastv1.Machine, tok *internalv1.StoredToken) {
+	if s, ok := enroller(t, m); ok {
+		s = proto.CloneOf(s)
+		s.Token.EnrolledMachines++
+		t.Tokens.Put(s)
+		m.Agent.EnrollerId = s.GetToken().GetTokenId()
+	}
 	m.Agent.TokenId = access.StoreToken(t, tok).GetTokenId()
 	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.token_id", TriggeredBy: "agent",
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})

@@ -165,6 +165,12 @@ func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machi
 	if err := access.CheckSecretPools(t, m); err != nil {
 		return nil, err
 	}
+	if m.GetAgent().GetUnapproved() {
+		m.Agent.Unapproved = false
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.unapproved", TriggeredBy: "operator",
+			Comment: "approved by a change"})
+		PutMachine(t, m)
+	}
 	if changed := inventoryDiff(old, m); changed != "" {
 		if !slices.Equal(old.GetSpec().GetMacAddresses(), m.GetSpec().GetMacAddresses()) ||
 			old.GetSpec().GetSerial() != m.GetSpec().GetSerial() {

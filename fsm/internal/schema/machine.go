@@ -17,12 +17,13 @@ const (
 	MachinesByOwned  = iota // keys that at most one machine may have
 	MachinesBySecret        // referenced secrets
 	MachinesByPool
-	MachinesPoolReady // by pool, machines whose agent is ready
-	MachinesPassing   // nodes in a transient state, by the time they entered it
-	MachinesEnrolled  // machines whose agent has its own token
-	MachinesByBoard   // by the serial number and UUID that the machine itself has reported
-	MachinesByLower   // ids with capitals, in lower case: see Respelled
-	machineIndexes    // the number of indexes
+	MachinesPoolReady  // by pool, machines whose agent is ready
+	MachinesPassing    // nodes in a transient state, by the time they entered it
+	MachinesEnrolled   // machines whose agent has its own token
+	MachinesByBoard    // by the serial number and UUID that the machine itself has reported
+	MachinesByLower    // ids with capitals, in lower case: see Respelled
+	MachinesUnapproved // by pool, machines that only their agents know
+	machineIndexes     // the number of indexes
 )
 
 // Machines returns the schema of machines.
@@ -38,11 +39,12 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 			"spec.location", "spec.rack", "spec.serial", "spec.customer_id", "spec.pool", "spec.bmc_credentials_ref",
 			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status",
 			"status.node_state", "status.agent_state", "node.state_changed_at", "node.serial_number",
-			"node.system_uuid", "agent.token_id",
+			"node.system_uuid", "agent.token_id", "agent.unapproved",
 		},
 
 		SameKeys: func(old, m *holdfastv1.Machine) bool {
 			return old.GetSpec() == m.GetSpec() && old.GetAgent().GetTokenId() == m.GetAgent().GetTokenId() &&
+				old.GetAgent().GetUnapproved() == m.GetAgent().GetUnapproved() &&
 				old.GetStatus().GetAgentState() == m.GetStatus().GetAgentState() &&
 				old.GetStatus().GetNodeState() == m.GetStatus().GetNodeState() &&
 				old.GetNode().GetStateChangedAt() == m.GetNode().GetStateChangedAt() &&
@@ -64,6 +66,9 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 		add(MachinesByPool, key)
 		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
 			add(MachinesPoolReady, key)
+		}
+		if m.GetAgent().GetUnapproved() {
+			add(MachinesUnapproved, key)
 		}
 	}
 	if low, capitals := lower(m.GetMachineId()); capitals {

@@ -116,5 +116,7 @@ func Agent(a *holdfastv1.AgentRecord) *holdfastv1.AgentRecord {
 		StateChangedAt: a.StateChangedAt,
 		MacAddress:     a.MacAddress,
 		TokenId:        a.TokenId,
+		Unapproved:     a.Unapproved,
+		EnrollerId:     a.EnrollerId,
 	}
 }

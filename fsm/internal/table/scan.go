@@ -115,6 +115,12 @@ func (t *Rowset) Count(index int, before string) int {
 	})
 }
 
+// CountPrefix returns how many entries of an index have a key with the prefix. Like Count, it does
+// not iterate.
+func (t *Rowset) CountPrefix(index int, prefix string) int {
+	return t.Count(index, prefix+"\xff") - t.Count(index, prefix)
+}
+
 // Values returns the rows of a scan without their keys.
 func Values[P any](scan iter.Seq2[string, P]) iter.Seq[P] {
 	return func(yield func(P) bool) {

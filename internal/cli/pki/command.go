@@ -13,6 +13,9 @@ const groupSetup = "setup"
 const (
 	certFile = "ca.pem"
 	keyFile  = "ca-key.pem"
+
+	peerCertFile = "peer-ca.pem"
+	peerKeyFile  = "peer-ca-key.pem"
 )
 
 // usageError is an invalid command line.
@@ -42,7 +45,7 @@ that does not use a token. Certificates are written with mode 0644, keys with 06
   holdfast tls inspect n1.pem`,
 	},
 		group(&cobra.Command{Use: "ca", Short: "Manage the certificate authority of a cluster",
-			Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
+			Example: "  holdfast tls ca create --cluster prod"}, caCreate(), caPeers()),
 		group(&cobra.Command{Use: "cert", Short: "Manage certificates of peers and clients",
 			Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate(), certRenew()),
 		group(&cobra.Command{Use: "peer", Short: "Manage the files of peers",

@@ -20,12 +20,14 @@ type initFlags struct {
 	abs     string // out, absolute: peers may start in another directory
 	layout  string
 	days    int
+	renew   bool // the peers get a CA of their own
 }
 
 func initCluster() *cobra.Command {
 	var f initFlags
 	cmd := &cobra.Command{
-		Use:                   "init --peer ID=HOST[:PORT]… [--cluster NAME] [--out DIR] [--layout here|packages] [--days N]",
+		Use: "init --peer ID=HOST[:PORT]… [--cluster NAME] [--out DIR] [--layout here|packages] [--days N] " +
+			"[--renew]",
 		DisableFlagsInUseLine: true, Args: noArgs,
 		Short: "Create all files of a secure cluster: CA, certificates, keys and configurations",
 		Long: `Create all files of a secure cluster, in a new directory: the CA, a directory for each peer, and one for the first admin.
@@ -36,7 +38,9 @@ gossip get the three after it. Of an even number of peers, all but the last one 
 --layout here the configuration names the files where they are created. With --layout packages it names those of the
 packages: copy the directory to /etc/holdfast of the peer.
 
-Renew certificates in time with holdfast tls cert renew; peers warn two weeks before. To add a peer later, see holdfast
+With --renew the peers get a CA for peers only, certified by the CA of the cluster: the leader renews their certificates
+weekly. Whoever has its key can become any peer, but no user. Without it, renew certificates in time with holdfast tls
+cert renew; peers warn two weeks before. To add a peer later, see holdfast
 tls peer add. Certificates are written with mode 0644, keys with 0600. Nothing is overwritten.`,
 		Example: `  holdfast tls init --cluster prod --peer n1=10.0.0.1 --peer n2=10.0.0.2 --peer n3=10.0.0.3 --out pki
   holdfast tls init --peer n1=a.example.org --layout packages --out pki`,
@@ -48,11 +52,15 @@ tls peer add. Certificates are written with mode 0644, keys with 0600. Nothing i
 	fs.StringVar(&f.out, "out", "pki", "output `directory`, created if missing")
 	fs.StringVar(&f.layout, "layout", layoutHere, "where a peer finds its files: `here or packages`")
 	fs.IntVar(&f.days, "days", certDays, "validity of certificates in `days`; the CA lasts ten years")
+	fs.BoolVar(&f.renew, "renew", false, "let peers renew their certificates themselves")
 	return cmd
 }
 
 // caLife is the validity of the CA of a new cluster.
 const caLife = 3650 * 24 * time.Hour
+
+// peerCALife is the validity of the CA for peers.
+const peerCALife = 2 * 365 * 24 * time.Hour
 
 func (f *initFlags) run(cmd *cobra.Command) error {
 	if err := peertls.CheckName("--cluster", f.cluster); err != nil {
@@ -106,13 +114,27 @@ func (f *initFlags) files(peers []initPeer, until time.Time) ([]file, error) {
 		return nil, fmt.Errorf("make the certificate of the admin: %w", err)
 	}
 	in := func(elem ...string) string { return filepath.Join(append([]string{f.out}, elem...)...) }
+	var peerCA *issue.CA
+	if f.renew {
+		if peerCA, err = ca.NewPeerCA(f.cluster, time.Now().Add(peerCALife)); err != nil {
+			return nil, err
+		}
+	}
 	gossip := gossipKey()
 	files := []file{
 		private(in("ca", keyFile), ca.Pair.Key), public(in("ca", certFile), ca.Pair.Cert),
 		private(in(adminName, adminName+"-key.pem"), admin.Key), public(in(adminName, adminName+".pem"), admin.Cert),
 		public(in(adminName, certFile), ca.Pair.Cert),
 	}
+	if f.renew {
+		files = append(files, private(in("ca", peerKeyFile), peerCA.Pair.Key),
+			public(in("ca", peerCertFile), peerCA.Pair.Cert))
+	}
 	for _, p := range peers {
+		if f.renew {
+			files = append(files, private(in(p.id, "keys", peerKeyFile), peerCA.Pair.Key),
+				public(in(p.id, peerCertFile), peerCA.Pair.Cert))
+		}
 		pair, err := ca.Peer(f.cluster, p.id, []string{p.host}, until)
 		if err != nil {
 			return nil, fmt.Errorf("make the certificate of peer %s: %w", p.id, err)

@@ -117,6 +117,10 @@ func (f *initFlags) config(p initPeer, join []string, expect int) string {
 	line("tls_ca", strconv.Quote(filepath.Join(cert, certFile)))
 	line("tls_cert", strconv.Quote(filepath.Join(cert, "peer.pem")))
 	line("tls_key", key("tls-key", "peer-key.pem"))
+	if f.renew {
+		line("tls_peer_ca", strconv.Quote(filepath.Join(cert, peerCertFile)))
+		line("tls_peer_ca_key", key("peer-ca-key", peerKeyFile))
+	}
 	line("gossip_key_file", key("gossip-key", "gossip.key"))
 	line("secrets_key_file", key("secrets-keys", "secrets.keys"))
 	return b.String()

@@ -40,6 +40,10 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 		return f, fmt.Errorf("make certificates: %w", err)
 	}
 	f.ca = ca
+	peerCA, err := ca.NewPeerCA(cluster, until)
+	if err != nil {
+		return f, fmt.Errorf("make certificates: %w", err)
+	}
 	admin, err := ca.Client("admin", []string{"admin"}, until)
 	if err != nil {
 		return f, fmt.Errorf("make certificates: %w", err)
@@ -47,6 +51,7 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 	shared := []byte(gossipKey())
 	files := []file{
 		public(f.CA, ca.Pair.Cert), private(f.Gossip, shared),
+		public(filepath.Join(dir, peerCertFile), peerCA.Pair.Cert), private(filepath.Join(dir, peerKeyFile), peerCA.Pair.Key),
 		private(f.AdminKey, admin.Key), public(f.AdminCert, admin.Cert),
 	}
 	for _, id := range peers {
@@ -78,4 +83,10 @@ func (f Files) ServerArgs(id string) []string {
 	cert, key := f.Peer(id)
 	ca, gossip := f.Shared(id)
 	return []string{"--tls-ca", ca, "--tls-cert", cert, "--tls-key", key, "--gossip-key-file", gossip}
+}
+
+// RenewalArgs returns the flags with which a peer also renews its certificate.
+func (f Files) RenewalArgs() []string {
+	return []string{"--tls-peer-ca", filepath.Join(f.dir, peerCertFile), "--tls-peer-ca-key",
+		filepath.Join(f.dir, peerKeyFile)}
 }

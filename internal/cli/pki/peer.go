@@ -98,7 +98,8 @@ func (s sibling) text(key string) string {
 
 // made are the settings that tls init writes.
 var made = []string{"node_id", "data_dir", "grpc_addr", "http_addr", "raft_addr", "gossip_addr", "bootstrap_expect",
-	"join", "tls_ca", "tls_cert", "tls_key", "gossip_key_file", "secrets_key_file", "advertise_grpc", "advertise_http",
+	"join", "tls_ca", "tls_cert", "tls_key",
+	"tls_peer_ca", "tls_peer_ca_key", "gossip_key_file", "secrets_key_file", "advertise_grpc", "advertise_http",
 	"advertise_raft", "advertise_gossip", "netboot_addr"}
 
 // more returns the other settings, as they are written.
@@ -192,10 +193,22 @@ func (f *addFlags) run(cmd *cobra.Command, spec string) error {
 	if err != nil {
 		return err
 	}
-	err = create(private(in(p.id, "keys", "peer-key.pem"), pair.Key), public(in(p.id, "peer.pem"), pair.Cert),
+	var more []file
+	if f.renew = like.text("tls_peer_ca") != ""; f.renew {
+		cert, err := keyfile.Read(in(like.id, peerCertFile))
+		if err != nil {
+			return err
+		}
+		key, err := keyfile.ReadPrivate(in(like.id, "keys", peerKeyFile))
+		if err != nil {
+			return err
+		}
+		more = []file{public(in(p.id, peerCertFile), cert), private(in(p.id, "keys", peerKeyFile), key)}
+	}
+	err = create(append(more, private(in(p.id, "keys", "peer-key.pem"), pair.Key), public(in(p.id, "peer.pem"), pair.Cert),
 		public(in(p.id, certFile), trust), private(in(p.id, "keys", "gossip.key"), gossip),
 		private(in(p.id, "keys", "secrets.keys"), sealing),
-		public(in(p.id, "config.yaml"), []byte(f.config(p, join, 0)+like.more())))
+		public(in(p.id, "config.yaml"), []byte(f.config(p, join, 0)+like.more())))...)
 	if err != nil {
 		return err
 	}

@@ -148,21 +148,23 @@ func (x *Identity) GetMethod() string {
 
 // Token describes a bearer token, or a client of the built-in issuer.
 type Token struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TokenId       string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`         // its id, not its value
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                              // of the principal: token:<name>
-	Role          Role_Value             `protobuf:"varint,3,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"` // its rights
-	Pools         []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`                            // scope of viewers and operators; the one pool of POOL_AGENT and ENROLLER
-	MachineId     string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`   // of AGENT
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`   // creation time
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`   // unset: never
-	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`   // unset: not revoked
-	CreatedBy     string                 `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`   // principal that created it
-	Bootstrap     bool                   `protobuf:"varint,10,opt,name=bootstrap,proto3" json:"bootstrap,omitempty"`                  // the first one of the cluster
-	Comment       string                 `protobuf:"bytes,11,opt,name=comment,proto3" json:"comment,omitempty"`                       // free text, stored with the token
-	State         string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`                           // active, revoked or expired; computed on read
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	TokenId          string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                              // its id, not its value
+	Name             string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                   // of the principal: token:<name>
+	Role             Role_Value             `protobuf:"varint,3,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`                      // its rights
+	Pools            []string               `protobuf:"bytes,4,rep,name=pools,proto3" json:"pools,omitempty"`                                                 // scope of viewers and operators; the one pool of POOL_AGENT and ENROLLER
+	MachineId        string                 `protobuf:"bytes,5,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                        // of AGENT
+	CreatedAt        *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                        // creation time
+	ExpiresAt        *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`                        // unset: never
+	RevokedAt        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`                        // unset: not revoked
+	CreatedBy        string                 `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`                        // principal that created it
+	Bootstrap        bool                   `protobuf:"varint,10,opt,name=bootstrap,proto3" json:"bootstrap,omitempty"`                                       // the first one of the cluster
+	Comment          string                 `protobuf:"bytes,11,opt,name=comment,proto3" json:"comment,omitempty"`                                            // free text, stored with the token
+	State            string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`                                                // active, revoked or expired; computed on read
+	MaxMachines      uint32                 `protobuf:"varint,50,opt,name=max_machines,json=maxMachines,proto3" json:"max_machines,omitempty"`                // of ENROLLER: how many machines it may enroll in all
+	EnrolledMachines uint32                 `protobuf:"varint,51,opt,name=enrolled_machines,json=enrolledMachines,proto3" json:"enrolled_machines,omitempty"` // of ENROLLER: how many machines it has enrolled, each counted once
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Token) Reset() {
@@ -279,6 +281,20 @@ func (x *Token) GetState() string {
 	return ""
 }
 
+func (x *Token) GetMaxMachines() uint32 {
+	if x != nil {
+		return x.MaxMachines
+	}
+	return 0
+}
+
+func (x *Token) GetEnrolledMachines() uint32 {
+	if x != nil {
+		return x.EnrolledMachines
+	}
+	return 0
+}
+
 type CreateTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                       // of the principal: token:<name>
@@ -287,6 +303,7 @@ type CreateTokenRequest struct {
 	MachineId     string                 `protobuf:"bytes,4,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`            // of AGENT: the machine
 	TtlSeconds    int64                  `protobuf:"varint,5,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`        // 0: 90 days for viewers, operators and admins, no expiry for agents and services
 	NeverExpires  bool                   `protobuf:"varint,50,opt,name=never_expires,json=neverExpires,proto3" json:"never_expires,omitempty"` // no expiry; not together with ttl_seconds
+	MaxMachines   uint32                 `protobuf:"varint,51,opt,name=max_machines,json=maxMachines,proto3" json:"max_machines,omitempty"`    // of ENROLLER: how many machines it may enroll in all, at most 100000; 0: 1000
 	Comment       string                 `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`                                 // free text, stored with the token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -362,6 +379,13 @@ func (x *CreateTokenRequest) GetNeverExpires() bool {
 		return x.NeverExpires
 	}
 	return false
+}
+
+func (x *CreateTokenRequest) GetMaxMachines() uint32 {
+	if x != nil {
+		return x.MaxMachines
+	}
+	return 0
 }
 
 func (x *CreateTokenRequest) GetComment() string {
@@ -592,7 +616,7 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\btoken_id\x18\x04 \x01(\tR\atokenId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x05 \x01(\tR\tmachineId\x12\x16\n" +
-	"\x06method\x18\x06 \x01(\tR\x06method\"\xb6\x03\n" +
+	"\x06method\x18\x06 \x01(\tR\x06method\"\x86\x04\n" +
 	"\x05Token\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
@@ -611,7 +635,9 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\tbootstrap\x18\n" +
 	" \x01(\bR\tbootstrap\x12\x18\n" +
 	"\acomment\x18\v \x01(\tR\acomment\x12\x14\n" +
-	"\x05state\x18\f \x01(\tR\x05state\"\xea\x01\n" +
+	"\x05state\x18\f \x01(\tR\x05state\x12!\n" +
+	"\fmax_machines\x182 \x01(\rR\vmaxMachines\x12+\n" +
+	"\x11enrolled_machines\x183 \x01(\rR\x10enrolledMachines\"\x8d\x02\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12+\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x17.holdfast.v1.Role.ValueR\x04role\x12\x14\n" +
@@ -620,7 +646,8 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"machine_id\x18\x04 \x01(\tR\tmachineId\x12\x1f\n" +
 	"\vttl_seconds\x18\x05 \x01(\x03R\n" +
 	"ttlSeconds\x12#\n" +
-	"\rnever_expires\x182 \x01(\bR\fneverExpires\x12\x18\n" +
+	"\rnever_expires\x182 \x01(\bR\fneverExpires\x12!\n" +
+	"\fmax_machines\x183 \x01(\rR\vmaxMachines\x12\x18\n" +
 	"\acomment\x18\x06 \x01(\tR\acomment\"]\n" +
 	"\x13CreateTokenResponse\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x12\x1c\n" +

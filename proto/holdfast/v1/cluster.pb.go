@@ -458,10 +458,14 @@ type Peer struct {
 	// For a peer that is not in the Raft configuration: why, and the next command.
 	Waits string `protobuf:"bytes,55,opt,name=waits,proto3" json:"waits,omitempty"`
 	// Since when it is not alive, as far as the answering peer knows; unset if it is alive.
-	AwaySince     *timestamppb.Timestamp `protobuf:"bytes,56,opt,name=away_since,json=awaySince,proto3" json:"away_since,omitempty"`
-	Next          string                 `protobuf:"bytes,57,opt,name=next,proto3" json:"next,omitempty"` // what to do about a peer that is away or waits; empty if nothing
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AwaySince *timestamppb.Timestamp `protobuf:"bytes,56,opt,name=away_since,json=awaySince,proto3" json:"away_since,omitempty"`
+	Next      string                 `protobuf:"bytes,57,opt,name=next,proto3" json:"next,omitempty"` // what to do about a peer that is away or waits; empty if nothing
+	// The end of its certificate, as the peer reports; unset without TLS, or if it cannot be reached.
+	CertificateNotAfter *timestamppb.Timestamp `protobuf:"bytes,58,opt,name=certificate_not_after,json=certificateNotAfter,proto3" json:"certificate_not_after,omitempty"`
+	// Whether it renews its certificate itself, as the peer reports (docs/security.md).
+	CertificateRenewed bool `protobuf:"varint,59,opt,name=certificate_renewed,json=certificateRenewed,proto3" json:"certificate_renewed,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Peer) Reset() {
@@ -648,6 +652,20 @@ func (x *Peer) GetNext() string {
 	return ""
 }
 
+func (x *Peer) GetCertificateNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CertificateNotAfter
+	}
+	return nil
+}
+
+func (x *Peer) GetCertificateRenewed() bool {
+	if x != nil {
+		return x.CertificateRenewed
+	}
+	return false
+}
+
 // PeerLoad is the work of a peer. Two samples give the rates in between. Only a leader has
 // any.
 type PeerLoad struct {
@@ -831,7 +849,7 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
 	"answeredBy\x12@\n" +
 	"\x0elast_backup_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\flastBackupAt\x12\x18\n" +
-	"\aproblem\x183 \x01(\tR\aproblem\"\x91\x05\n" +
+	"\aproblem\x183 \x01(\tR\aproblem\"\x92\x06\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +
@@ -858,7 +876,9 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x05waits\x187 \x01(\tR\x05waits\x129\n" +
 	"\n" +
 	"away_since\x188 \x01(\v2\x1a.google.protobuf.TimestampR\tawaySince\x12\x12\n" +
-	"\x04next\x189 \x01(\tR\x04next\"\xcc\x01\n" +
+	"\x04next\x189 \x01(\tR\x04next\x12N\n" +
+	"\x15certificate_not_after\x18: \x01(\v2\x1a.google.protobuf.TimestampR\x13certificateNotAfter\x12/\n" +
+	"\x13certificate_renewed\x18; \x01(\bR\x12certificateRenewed\"\xcc\x01\n" +
 	"\bPeerLoad\x12\x16\n" +
 	"\x06leases\x18\x01 \x01(\x04R\x06leases\x12\x1d\n" +
 	"\n" +
@@ -909,18 +929,19 @@ var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
 	10, // 2: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
 	8,  // 3: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
 	10, // 4: holdfast.v1.Peer.away_since:type_name -> google.protobuf.Timestamp
-	9,  // 5: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
-	5,  // 6: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
-	3,  // 7: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
-	0,  // 8: holdfast.v1.ClusterService.GetIssuers:input_type -> holdfast.v1.GetIssuersRequest
-	6,  // 9: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
-	4,  // 10: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
-	1,  // 11: holdfast.v1.ClusterService.GetIssuers:output_type -> holdfast.v1.GetIssuersResponse
-	9,  // [9:12] is the sub-list for method output_type
-	6,  // [6:9] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	10, // 5: holdfast.v1.Peer.certificate_not_after:type_name -> google.protobuf.Timestamp
+	9,  // 6: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
+	5,  // 7: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
+	3,  // 8: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
+	0,  // 9: holdfast.v1.ClusterService.GetIssuers:input_type -> holdfast.v1.GetIssuersRequest
+	6,  // 10: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
+	4,  // 11: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
+	1,  // 12: holdfast.v1.ClusterService.GetIssuers:output_type -> holdfast.v1.GetIssuersResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_cluster_proto_init() }

@@ -2045,6 +2045,8 @@ type AgentRecord struct {
 	StateChangedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_changed_at,json=stateChangedAt,proto3" json:"state_changed_at,omitempty"` // when agent_state last changed
 	MacAddress     string                 `protobuf:"bytes,13,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`               // of the interface of private_ip, as the agent reports; not checked for uniqueness
 	TokenId        string                 `protobuf:"bytes,50,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                        // the token that the agent enrolled with: the pool's token is not valid for the machine; empty: not enrolled
+	Unapproved     bool                   `protobuf:"varint,51,opt,name=unapproved,proto3" json:"unapproved,omitempty"`                                // its agent created the machine with a shared token, and no operator has changed the machine since
+	EnrollerId     string                 `protobuf:"bytes,52,opt,name=enroller_id,json=enrollerId,proto3" json:"enroller_id,omitempty"`               // the ENROLLER token that the agent used last
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2173,6 +2175,20 @@ func (x *AgentRecord) GetMacAddress() string {
 func (x *AgentRecord) GetTokenId() string {
 	if x != nil {
 		return x.TokenId
+	}
+	return ""
+}
+
+func (x *AgentRecord) GetUnapproved() bool {
+	if x != nil {
+		return x.Unapproved
+	}
+	return false
+}
+
+func (x *AgentRecord) GetEnrollerId() string {
+	if x != nil {
+		return x.EnrollerId
 	}
 	return ""
 }
@@ -3031,7 +3047,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
 	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\x12;\n" +
 	"\vapproved_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"approvedAt\"\xeb\x04\n" +
+	"approvedAt\"\xac\x05\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -3051,7 +3067,12 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10state_changed_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0estateChangedAt\x12\x1f\n" +
 	"\vmac_address\x18\r \x01(\tR\n" +
 	"macAddress\x12\x19\n" +
-	"\btoken_id\x182 \x01(\tR\atokenId\"\x80\x02\n" +
+	"\btoken_id\x182 \x01(\tR\atokenId\x12\x1e\n" +
+	"\n" +
+	"unapproved\x183 \x01(\bR\n" +
+	"unapproved\x12\x1f\n" +
+	"\venroller_id\x184 \x01(\tR\n" +
+	"enrollerId\"\x80\x02\n" +
 	"\fAgentMetrics\x12.\n" +
 	"\x13cpu_utilization_pct\x18\x01 \x01(\x01R\x11cpuUtilizationPct\x124\n" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +

@@ -76,6 +76,8 @@ func (s *Tokens) CreateToken(
 		Pools:     r.GetPools(),
 		MachineId: r.GetMachineId(),
 		Comment:   r.GetComment(),
+
+		MaxMachines: r.GetMaxMachines(),
 	}
 	if err := request.Violations(fsm.ValidateToken(tok)); err != nil {
 		return nil, err

@@ -32,10 +32,14 @@ const (
 type Agents struct {
 	holdfastv1.UnimplementedAgentServiceServer
 	*edge.Peer
+	enrollLimit uint32
 }
 
-// NewAgents returns the service of a peer.
-func NewAgents(peer *edge.Peer) *Agents { return &Agents{Peer: peer} }
+// NewAgents returns the service of a peer. enrollLimit is the maximum number of machines of a pool
+// that agents have created with a shared token and that no operator has approved; 0: no limit.
+func NewAgents(peer *edge.Peer, enrollLimit uint32) *Agents {
+	return &Agents{Peer: peer, enrollLimit: enrollLimit}
+}
 
 // CreateAgentMachine creates a machine for an agent that will register later. It returns
 // the agent's token, which is never shown again.
@@ -92,7 +96,7 @@ func (s *Agents) RegisterAgent(
 	in.TokenSha256 = nil
 	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		c := auth.Command(ctx)
-		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds()}
+		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds(), EnrollLimit: s.enrollLimit}
 		if len(sum) > 0 {
 			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6)}, Sha256: sum}
 		}

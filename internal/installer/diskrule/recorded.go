@@ -1,26 +1,25 @@
-package serve
+package diskrule
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// chooseDisk returns the disk that a rule selects, by the recorded inventory. An error is
+// Recorded returns the disk that a rule selects, by the recorded inventory. An error is
 // certain if the inventory is that of the installer, which uses the same names; BMCs name disks
 // differently and report fewer facts.
-func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error) {
-	rule, err := diskrule.Parse(text)
+func Recorded(text string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error) {
+	rule, err := Parse(text)
 	if err != nil {
 		return "", true, err
 	}
-	var disks []diskrule.Disk
+	var disks []Disk
 	for _, p := range h.GetParts() {
 		if p.GetKind() == "disk" {
-			disks = append(disks, diskrule.Disk{Name: p.GetSlot(), Serial: p.GetSerial(), Model: p.GetModel(),
+			disks = append(disks, Disk{Name: p.GetSlot(), Serial: p.GetSerial(), Model: p.GetModel(),
 				SizeBytes: uint64(max(0, p.GetBytes()))})
 		}
 	}

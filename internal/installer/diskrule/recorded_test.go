@@ -1,4 +1,4 @@
-package serve
+package diskrule
 
 import (
 	"strings"
@@ -31,7 +31,7 @@ func TestChooseDisk(t *testing.T) {
 		"unrecorded property":             {"wwn=5", host, false, "wwn"},
 		"none that matches, for the host": {"serial=C", host, true, "its serial is not C"},
 	} {
-		got, sure, err := chooseDisk(tt.rule, tt.of)
+		got, sure, err := Recorded(tt.rule, tt.of)
 		if err != nil {
 			got = err.Error()
 		}
