@@ -154,7 +154,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 			other.Message = "Invalid pool name"
 		}
 		c, why := status.Code(err), status.Convert(err).Message()
-		if why != other.Message && (c == codes.FailedPrecondition || c == codes.NotFound) {
+		if why != other.Message && (c == codes.FailedPrecondition || c == codes.NotFound || c == codes.AlreadyExists) {
 			other.Suggestion = why
 		}
 		a.fail(w, err, other)

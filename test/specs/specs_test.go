@@ -101,6 +101,7 @@ func (w *world) prepare(ctx context.Context, t *testing.T) {
 		"gpu":      {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}},
 		"service":  {Role: holdfastv1.Role_SERVICE},
 		"operator": {Role: holdfastv1.Role_OPERATOR},
+		"admin":    {Role: holdfastv1.Role_ADMIN},
 		"viewer":   {Role: holdfastv1.Role_VIEWER},
 	} {
 		req.Name = name
