@@ -147,11 +147,21 @@ func notFoundHint(reason string) string {
 	return "see: holdfast " + strings.ToLower(noun) + " list"
 }
 
+// inWords returns the text of an error without the words of Go's packages.
+func inWords(err error) string {
+	text := misfit.Files(err.Error())
+	before, ok := strings.CutSuffix(text, context.DeadlineExceeded.Error())
+	if ok && errors.Is(err, context.DeadlineExceeded) { // not an error of a peer
+		text = before + "time is up (--timeout)"
+	}
+	return text
+}
+
 // printError writes an error as one line, and each field violation as another.
 func printError(s Streams, err error) {
 	var b strings.Builder
 	write := func(indent string, err error) {
-		fmt.Fprintf(&b, "%s\n", render.Clean(misfit.Files(err.Error())))
+		fmt.Fprintf(&b, "%s\n", render.Clean(inWords(err)))
 		for _, v := range client.FieldViolations(err) {
 			if strings.Contains(err.Error(), v.GetDescription()) {
 				continue // there is one, and the message is it

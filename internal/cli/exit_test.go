@@ -382,3 +382,13 @@ func TestFlagsOfOtherTools(t *testing.T) {
 		wantIn(t, tt.args, c.err.String(), tt.want)
 	}
 }
+
+// TestTimeLimitOfAWatch checks that the end of a watch names the flag that ended it.
+func TestTimeLimitOfAWatch(t *testing.T) {
+	f := fixture()
+	f.open = true
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "watch", "--timeout", "300ms"), ExitTimeout)
+	wantIn(t, "run watch", c.err.String(), "error: watch runs: time is up (--timeout)\n")
+}
