@@ -30,13 +30,47 @@ func isName(host string) bool {
 	return err != nil && !strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 }
 
+// Resolve returns the address of a host for a program that connects by itself. It has the rule of
+// Dial: the program gets the address that was checked, not the name, which could lead elsewhere by
+// then.
+func Resolve(ctx context.Context, host string) (string, error) {
+	return resolve(ctx, host, net.DefaultResolver.LookupNetIP)
+}
+
+func resolve(
+	ctx context.Context, host string, look func(context.Context, string, string) ([]netip.Addr, error),
+) (string, error) {
+	if !isName(host) {
+		return host, nil
+	}
+	found, err := look(ctx, "ip", host)
+	if err != nil {
+		return "", err
+	}
+	var refused error
+	for _, a := range found {
+		a = a.Unmap()
+		if refused = allowed(a); refused == nil {
+			return a.String(), nil
+		}
+	}
+	if refused == nil {
+		refused = fmt.Errorf("look up %s: it has no address", host)
+	}
+	return "", refused
+}
+
 // elsewhere refuses an address to which no name of a machine leads.
 func elsewhere(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: not an address", address)
 	}
-	a := at.Addr().Unmap().WithZone("")
+	return allowed(at.Addr())
+}
+
+func allowed(a netip.Addr) error {
+	a = a.Unmap().WithZone("")
 	if a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a == netip.MustParseAddr("fd00:ec2::254") {
 		return fmt.Errorf("connect to %s: a name must not lead to this host or a link-local address: "+
 			"correct the name, or enter the address itself", a)

@@ -1,11 +1,44 @@
 package guard
 
 import (
+	"context"
+	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 )
+
+// TestResolve checks which address a program gets that connects by itself.
+func TestResolve(t *testing.T) {
+	names := map[string][]netip.Addr{
+		"bmc.example":   {netip.MustParseAddr("10.0.0.7")},
+		"six.example":   {netip.MustParseAddr("::ffff:10.0.0.8")},
+		"evil.example":  {netip.MustParseAddr("127.0.0.1")},
+		"cloud.example": {netip.MustParseAddr("169.254.169.254")},
+		"both.example":  {netip.MustParseAddr("::1"), netip.MustParseAddr("10.0.0.9")},
+		"none.example":  {},
+	}
+	look := func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		found, ok := names[host]
+		if !ok {
+			return nil, errors.New("no such host")
+		}
+		return found, nil
+	}
+	for _, tt := range []struct{ host, want, err string }{
+		{"bmc.example", "10.0.0.7", ""}, {"six.example", "10.0.0.8", ""}, {"both.example", "10.0.0.9", ""},
+		{"evil.example", "", "must not lead"}, {"cloud.example", "", "must not lead"},
+		{"none.example", "", "has no address"}, {"unknown.example", "", "no such host"},
+		{"127.0.0.1", "127.0.0.1", ""}, {"localhost", "localhost", ""}, {"2001:db8::1", "2001:db8::1", ""},
+	} {
+		got, err := resolve(t.Context(), tt.host, look)
+		if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: got %q, %v, want %q, %q", tt.host, got, err, tt.want, tt.err)
+		}
+	}
+}
 
 // TestDial: an address of this host is reached, and a name that leads there is not.
 func TestDial(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -41,6 +42,9 @@ type Config struct {
 	Member func(ctx context.Context, c *peertls.Caller) error
 	// Issuers are the issuers whose access tokens are accepted, besides the built-in one.
 	Issuers []Issuer
+	// Transport connects to the issuers. It must refuse the addresses to which no name of an issuer
+	// may lead. Default http.DefaultTransport.
+	Transport http.RoundTripper
 	// RatePerSecond is the number of calls a second that a user may make. A negative
 	// value means no limit; the default is 1000. Agents may make a twentieth of it,
 	// services a fifth, the agents of a pool together ten times as many. Bursts may have
@@ -104,6 +108,9 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Transport == nil {
+		cfg.Transport = http.DefaultTransport
+	}
 	g := &Gate{
 		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]*methodRule{}, lookups: newLookups(),
 		limits:  newLimits(cfg.RatePerSecond),
@@ -119,7 +126,7 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 		}
 	}
 	var err error
-	g.oidc, err = newIssuers(cfg.Issuers, cfg.Now, cfg.Logger)
+	g.oidc, err = newIssuers(cfg.Issuers, cfg.Transport, cfg.Now, cfg.Logger)
 	return g, err
 }
 

@@ -93,7 +93,9 @@ type issuers struct {
 	all []*issuer
 }
 
-func newIssuers(cfgs []Issuer, now func() time.Time, log *slog.Logger) (*issuers, error) {
+func newIssuers(
+	cfgs []Issuer, transport http.RoundTripper, now func() time.Time, log *slog.Logger,
+) (*issuers, error) {
 	s := &issuers{by: map[string]*issuer{}}
 	for _, cfg := range cfgs {
 		if err := cfg.check(); err != nil {
@@ -105,7 +107,7 @@ func newIssuers(cfgs []Issuer, now func() time.Time, log *slog.Logger) (*issuers
 					cfg.URL, other.cfg.URL)
 			}
 		}
-		s.by[cfg.URL] = newIssuer(cfg, now, log)
+		s.by[cfg.URL] = newIssuer(cfg, transport, now, log)
 		s.all = append(s.all, s.by[cfg.URL])
 	}
 	return s, nil
@@ -114,12 +116,13 @@ func newIssuers(cfgs []Issuer, now func() time.Time, log *slog.Logger) (*issuers
 // issuer is one configured issuer. Its discovery document is fetched with the first of
 // its tokens.
 type issuer struct {
-	cfg    Issuer
-	realm  string // see Issuer.realm
-	client *http.Client
-	now    func() time.Time
-	log    *slog.Logger
-	logged atomic.Pointer[string] // the failure that was logged last; nil once it is over
+	cfg       Issuer
+	realm     string            // see Issuer.realm
+	transport http.RoundTripper // to the issuer
+	client    *http.Client
+	now       func() time.Time
+	log       *slog.Logger
+	logged    atomic.Pointer[string] // the failure that was logged last; nil once it is over
 
 	exchanges *rate.Limiter // of codes for tokens
 
@@ -131,15 +134,14 @@ type issuer struct {
 	running  chan struct{} // closed when the current fetch has ended; nil if there is none
 }
 
-func newIssuer(cfg Issuer, now func() time.Time, log *slog.Logger) *issuer {
-	i := &issuer{cfg: cfg, realm: cfg.realm(), now: now, log: log,
+func newIssuer(cfg Issuer, transport http.RoundTripper, now func() time.Time, log *slog.Logger) *issuer {
+	i := &issuer{cfg: cfg, transport: transport, realm: cfg.realm(), now: now, log: log,
 		exchanges: rate.NewLimiter(exchangesPerSecond, exchangesBurst)}
 	i.client = &http.Client{
 		Timeout: issuerTimeout,
 		// Do not follow redirects: they could lead to any address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &slowTransport{next: http.DefaultTransport, pace: rate.NewLimiter(rate.Every(issuerPause), 4),
-			failed: i.note},
+		Transport:     &slowTransport{next: transport, pace: rate.NewLimiter(rate.Every(issuerPause), 4), failed: i.note},
 	}
 	return i
 }

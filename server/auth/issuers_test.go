@@ -225,14 +225,14 @@ func TestIssuerConfig(t *testing.T) {
 		{Issuer{URL: "https://sso.example/?realm=a", Audience: "x"}, "no user, query or fragment"},
 		{Issuer{URL: "https://sso.example/" + strings.Repeat("x", 128), Audience: "x"}, "want at most 128 bytes"},
 	} {
-		_, err := newIssuers([]Issuer{tt.cfg}, time.Now, slog.New(slog.DiscardHandler))
+		_, err := newIssuers([]Issuer{tt.cfg}, nil, time.Now, slog.New(slog.DiscardHandler))
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%+v: got %v, want %q", tt.cfg, err, tt.want)
 		}
 	}
 	for _, other := range []string{"https://sso.example", "https://SSO.example/"} {
 		twice := []Issuer{{URL: "https://sso.example", Audience: "x"}, {URL: other, Audience: "x"}}
-		if _, err := newIssuers(twice, time.Now, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := newIssuers(twice, nil, time.Now, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("issuer %s twice: got no error", other)
 		}
 	}
@@ -249,7 +249,7 @@ func TestRealms(t *testing.T) {
 		if err := cfg.check(); err != nil {
 			t.Fatal(err)
 		}
-		id, err := newIssuer(cfg, time.Now, slog.New(slog.DiscardHandler)).identity(map[string]any{"sub": "alice"})
+		id, err := newIssuer(cfg, nil, time.Now, slog.New(slog.DiscardHandler)).identity(map[string]any{"sub": "alice"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func FuzzDiscovery(f *testing.F) {
 		if err := cfg.check(); err != nil {
 			t.Fatal(err)
 		}
-		i := newIssuer(cfg, time.Now, slog.New(slog.DiscardHandler))
+		i := newIssuer(cfg, http.DefaultTransport, time.Now, slog.New(slog.DiscardHandler))
 		i.client.Timeout = time.Second
 		for _, token := range []string{good, forged} {
 			id, _, err := i.verify(context.Background(), token)
@@ -307,7 +307,7 @@ func FuzzDiscovery(f *testing.F) {
 // The cause of an unreachable identity provider is logged once, and so is its end.
 func TestIssuerFailuresAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	i := newIssuer(Issuer{URL: "https://id.example"}, time.Now, slog.New(slog.NewTextHandler(&out, nil)))
+	i := newIssuer(Issuer{URL: "https://id.example"}, nil, time.Now, slog.New(slog.NewTextHandler(&out, nil)))
 	refused, proxy := errors.New("dial tcp: connection refused"), errors.New("answered 502 Bad Gateway")
 	for _, err := range []error{nil, refused, refused, proxy, proxy, nil, nil, refused} {
 		i.note(err)

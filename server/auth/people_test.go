@@ -45,7 +45,7 @@ func TestPeopleConfig(t *testing.T) {
 		{"plain http", People{ClientID: "x", RedirectURL: "http://holdfast.example" + CallbackPath}, "redirect_url"},
 		{"http on loopback", People{ClientID: "x", RedirectURL: "http://127.0.0.1:7401" + CallbackPath}, ""},
 	} {
-		_, err := newIssuers([]Issuer{{URL: "https://sso.example", Audience: "a", People: tt.people}}, time.Now,
+		_, err := newIssuers([]Issuer{{URL: "https://sso.example", Audience: "a", People: tt.people}}, nil, time.Now,
 			slog.New(slog.DiscardHandler))
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) ||
 			err != nil && strings.Contains(err.Error(), "s3cret") {

@@ -145,7 +145,7 @@ func (s *SignIn) Client(r *http.Request) (*http.Client, *Error) {
 	if s.g.limits.exhausted(sourceOf(r.RemoteAddr)) || !s.i.exchanges.Allow() {
 		return nil, tooMany(exchangesPerSecond, "too many people sign in with %s at once", s.i.cfg.DisplayName)
 	}
-	return &http.Client{Timeout: issuerTimeout, CheckRedirect: s.i.client.CheckRedirect}, nil
+	return &http.Client{Timeout: issuerTimeout, CheckRedirect: s.i.client.CheckRedirect, Transport: s.i.transport}, nil
 }
 
 // Unreachable logs a failed request to the issuer, and returns the error for the person.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func (c *archiveConfig) archiver(log *slog.Logger, reg prometheus.Registerer) re
 
 // open opens the archive, which the leader writes and all peers read; nil for none. It sends no
 // request to a bucket yet.
-func (c *archiveConfig) open() (s retention.Archive, done func(), err error) {
+func (c *archiveConfig) open(transport *http.Transport) (s retention.Archive, done func(), err error) {
 	done = func() {}
 	if c.ArchiveURL == "" {
 		return nil, done, nil
@@ -71,7 +72,7 @@ func (c *archiveConfig) open() (s retention.Archive, done func(), err error) {
 	case "file":
 		return c.openDirectory(u)
 	case "s3":
-		s, err := c.bucket(u)
+		s, err := c.bucket(u, transport)
 		return s, done, err
 	}
 	return nil, done, fmt.Errorf("read --archive-url %s: want file:///directory or s3://bucket", u.Redacted())
@@ -88,7 +89,7 @@ func (c *archiveConfig) openDirectory(u *url.URL) (retention.Archive, func(), er
 	return d, func() { _ = d.Close() }, nil
 }
 
-func (c *archiveConfig) bucket(u *url.URL) (retention.Archive, error) {
+func (c *archiveConfig) bucket(u *url.URL, transport *http.Transport) (retention.Archive, error) {
 	q := u.Query()
 	for k := range q {
 		if !slices.Contains([]string{"endpoint", "region", "plain"}, k) {
@@ -111,7 +112,8 @@ func (c *archiveConfig) bucket(u *url.URL) (retention.Archive, error) {
 		}
 	}
 	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"),
-		Region: q.Get("region"), Plain: q.Get("plain") == "true", CredentialsFile: c.ArchiveCredentialsFile})
+		Region: q.Get("region"), Plain: q.Get("plain") == "true", CredentialsFile: c.ArchiveCredentialsFile,
+		Transport: transport})
 	if err != nil {
 		return nil, fmt.Errorf("use --archive-url %s: %w", u.Redacted(), err)
 	}

@@ -70,7 +70,7 @@ func TestOpenArchive(t *testing.T) {
 			if tt.c.ArchiveAfter == 0 {
 				tt.c.ArchiveAfter = time.Hour
 			}
-			s, done, err := tt.c.open()
+			s, done, err := tt.c.open(nil)
 			done()
 			switch {
 			case tt.want == "" && err != nil:

@@ -128,7 +128,7 @@ func (c *Config) checkFiles() error {
 		_, err = keyfile.ReadPrivate(c.GossipKeyFile)
 		errs = append(errs, err)
 	}
-	_, closeArchive, err := c.archiveConfig.open()
+	_, closeArchive, err := c.archiveConfig.open(nil)
 	if err == nil {
 		closeArchive()
 	}

@@ -127,7 +127,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 
 	limited := connlimit.OfProcess(peerLog, reg).Listen
-	old, closeArchive, err := cfg.archiveConfig.open()
+	old, closeArchive, err := cfg.archiveConfig.open(fetches.Transport())
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
@@ -196,7 +196,9 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if retries == 0 {
 		retries = -1 // none: the server takes zero for its default
 	}
-	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store), p.node.Member, clock.Now), p.node, state)
+	doors := cfg.gate(peerLog, reg, clusterOf(store), p.node.Member, clock.Now)
+	doors.Transport = fetches.Transport()
+	gate, relay, err := auth.ForNode(doors, p.node, state)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path"
 
 	"github.com/minio/minio-go/v7"
@@ -28,6 +29,8 @@ type Config struct {
 	// CredentialsFile has aws_access_key_id and aws_secret_access_key in the format of
 	// AWS's tools. If it is empty, requests are anonymous.
 	CredentialsFile string
+	// Transport connects to the store; default that of minio.
+	Transport *http.Transport
 }
 
 // maxObject bounds the size of an object that is read. Real objects are much smaller.
@@ -45,7 +48,13 @@ func New(cfg Config) (*Store, error) {
 	if cfg.CredentialsFile != "" {
 		who = credentials.NewFileAWSCredentials(cfg.CredentialsFile, "default")
 	}
-	c, err := minio.New(cfg.Endpoint, &minio.Options{Creds: who, Secure: !cfg.Plain, Region: cfg.Region, MaxRetries: 3})
+	opts := &minio.Options{Creds: who, Secure: !cfg.Plain, Region: cfg.Region, MaxRetries: 3}
+	if cfg.Transport != nil {
+		t := cfg.Transport.Clone()
+		t.DisableCompression = true // an object is what its sum is of
+		opts.Transport = t
+	}
+	c, err := minio.New(cfg.Endpoint, opts)
 	if err != nil {
 		return nil, fmt.Errorf("configure S3 server %s: %w", cfg.Endpoint, err)
 	}

@@ -57,6 +57,10 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 	if err != nil {
 		return nil, NoTool(err)
 	}
+	host, err := h.address(ctx)
+	if err != nil {
+		return nil, err
+	}
 	// Without stdbuf, ipmitool does not print that the console is open until there is output.
 	stdbuf, err := exec.LookPath("stdbuf")
 	if err != nil {
@@ -68,7 +72,7 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 	// Input at the start of a line must not be taken for a command to ipmitool. Therefore the
 	// escape is a character that is hard to type.
 	argv := []string{
-		"-o0", path, "-I", "lanplus", "-H", h.cfg.Host, "-p", h.cfg.Port, "-U", a.User, "-E", "-C", h.cfg.CipherSuite,
+		"-o0", path, "-I", "lanplus", "-H", host, "-p", h.cfg.Port, "-U", a.User, "-E", "-C", h.cfg.CipherSuite,
 		"-e", "\x1f", "sol", "activate",
 	}
 	cmd := exec.CommandContext(ctx, stdbuf, argv...) //nolint:gosec // no shell

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/guard"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
@@ -148,7 +149,11 @@ func (h *Host) library(ctx context.Context, f func(context.Context, *ipmitool.Co
 	}
 	path, err := exec.LookPath(h.cfg.Tool)
 	if err == nil {
-		host := h.cfg.Host
+		var host string
+		if host, err = h.address(ctx); err != nil {
+			leave(err)
+			return err
+		}
 		if strings.Contains(host, ":") {
 			host = "[" + host + "]" // bmclib appends the port
 		}
@@ -166,6 +171,15 @@ func (h *Host) library(ctx context.Context, f func(context.Context, *ipmitool.Co
 	}
 	leave(err)
 	return err
+}
+
+// address returns the address of the BMC for ipmitool, which must not look the name up itself.
+func (h *Host) address(ctx context.Context) (string, error) {
+	at, err := guard.Resolve(ctx, h.cfg.Host)
+	if err != nil {
+		return "", providers.Errorf(providers.Transient, "find the BMC", "%w", err)
+	}
+	return at, nil
 }
 
 // NoTool returns the error for a host without ipmitool.
@@ -205,8 +219,12 @@ func (h *Host) exec(ctx context.Context, a access.Account, effect bool, args []s
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 	defer cancel()
+	host, err := h.address(ctx)
+	if err != nil {
+		return "", err
+	}
 	argv := append([]string{
-		path, "-I", "lanplus", "-H", h.cfg.Host, "-p", h.cfg.Port, "-U", a.User, "-E", "-C", h.cfg.CipherSuite,
+		path, "-I", "lanplus", "-H", host, "-p", h.cfg.Port, "-U", a.User, "-E", "-C", h.cfg.CipherSuite,
 		"-N", "5", "-R", "2",
 	}, args...)
 	if timeout, err := exec.LookPath("timeout"); err == nil { // kills it even if this process is stopped
