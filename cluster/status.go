@@ -218,10 +218,6 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 	if why := unfit(rp.n.ident, rp.n.marks); why != "" {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+why, "; ")
 	}
-	if s := rp.n.cfg.TLS; s != nil && s.Ending(time.Now()) {
-		st.Warning = strings.TrimPrefix(st.GetWarning()+"; its certificate ends at "+
-			s.Leaf().NotAfter.UTC().Format(time.RFC3339)+" (docs/runbooks/keys.md)", "; ")
-	}
 	if w := rp.n.clocks.warning.Load(); w != nil {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+*w, "; ")
 	}

@@ -200,11 +200,5 @@ func endsSoon(c *x509.Certificate, now time.Time, renewed bool) bool {
 	return c.NotAfter.Sub(now) <= ahead
 }
 
-// Ending reports whether the peer's certificate ends soon.
-func (s *Store) Ending(now time.Time) bool {
-	m := s.set.Load()
-	return endsSoon(m.leaf, now, m.renewed)
-}
-
 // ErrNotPeer is in errors of handshakes with a caller that is not a peer of this cluster.
 var ErrNotPeer = errors.New("not a peer of this cluster")

@@ -81,7 +81,8 @@ func Alerts(f Facts) []Alert {
 func Elsewhere() []string {
 	return []string{
 		"HoldfastLeaderChanges", "HoldfastCommitsSlow", "HoldfastQueueFull", "HoldfastCertificateEnds",
-		"HoldfastCertificateFilesBroken", "HoldfastCredentialsRefused", "HoldfastFewFilesLeft", "HoldfastBMCsSilent",
+		"HoldfastCertificateNotRenewed", "HoldfastCertificateFilesBroken", "HoldfastCredentialsRefused",
+		"HoldfastFewFilesLeft", "HoldfastBMCsSilent",
 		"HoldfastBMCLoginsRefused", "HoldfastLooksLate", "HoldfastAgentsGone", "HoldfastImageFilesMissing",
 		"HoldfastImageFilesDamaged", "HoldfastArchiveFails",
 	}
