@@ -92,22 +92,7 @@ func (g *Generator) Next(v *fsm.View) *internalv1.Command {
 	// The clocks of proposers differ by some seconds.
 	skew := time.Duration(d.Choose("clock", 10)-2) * time.Second
 	c.Time = timestamppb.New(v.Meta().GetNow().AsTime().Add(skew))
-	c.Delivery = delivery(v, c)
 	return c
-}
-
-// delivery returns the delivery of a command, or nil. Commands of a kind that are near in the log
-// may have the same one: then a peer has delivered a call again. It draws nothing, so that a seed
-// makes the same commands as before.
-func delivery(v *fsm.View, c *internalv1.Command) *internalv1.Delivery {
-	index := v.Meta().GetAppliedIndex()
-	if index%5 > 2 {
-		return nil
-	}
-	m := c.ProtoReflect()
-	op := m.WhichOneof(m.Descriptor().Oneofs().ByName("op"))
-	return &internalv1.Delivery{Id: fmt.Sprintf("%s-%d", op.Name(), index/5), Since: index - min(index, index%7),
-		Again: index%11 == 0}
 }
 
 // draw makes the choices. There is one generator of commands for each subject, and all share the
