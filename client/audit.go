@@ -13,6 +13,11 @@ func (c *Client) Access() holdfastv1.AccessServiceClient {
 	return holdfastv1.NewAccessServiceClient(c.peers)
 }
 
+// Sessions returns the service that lists and ends the sessions of people.
+func (c *Client) Sessions() holdfastv1.SessionServiceClient {
+	return holdfastv1.NewSessionServiceClient(c.peers)
+}
+
 // Audit returns the service that reads the audit trail. Its export ends when the serving
 // peer fails. ExportAudit continues with another peer.
 func (c *Client) Audit() holdfastv1.AuditServiceClient {

@@ -107,3 +107,28 @@ func (s *Console) send(
 		}
 	}
 }
+
+// Consoles returns the service of consoles. AttachConsole and ReplayConsole continue with another
+// peer when one fails.
+func (c *Client) Consoles() holdfastv1.ConsoleServiceClient {
+	return holdfastv1.NewConsoleServiceClient(c.peers)
+}
+
+// ReplayConsole calls f for each piece of the recorded output of a console session. If a peer
+// fails, it continues with another one. If f returns an error, ReplayConsole returns it.
+func (c *Client) ReplayConsole(ctx context.Context, session string, f func(*holdfastv1.ConsoleOutput) error) error {
+	seen := 0
+	return c.peers.follow(ctx, holdfastv1.ConsoleService_ReplayConsole_FullMethodName,
+		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
+			at := 0
+			stream, err := holdfastv1.NewConsoleServiceClient(cc).ReplayConsole(ctx,
+				&holdfastv1.ReplayConsoleRequest{SessionId: session})
+			return finite(receive(stream, err, func(out *holdfastv1.ConsoleOutput) error {
+				if at++; at <= seen {
+					return nil
+				}
+				seen = at
+				return f(out)
+			}))
+		})
+}

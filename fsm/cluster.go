@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
+	"github.com/holdfast-metal/holdfast/fsm/internal/consoles"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -15,6 +16,7 @@ func leaderEstablished(t *core.Tx, c *internalv1.LeaderEstablished) *Error {
 	}
 	t.Meta.Epoch, t.Meta.Leader = c.GetTerm(), c.GetPeerId()
 	backup.ClearStage(t)
+	consoles.EndAll(t, consoles.LeaderLost)
 	return nil
 }
 

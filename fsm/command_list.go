@@ -3,6 +3,7 @@ package fsm
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
+	"github.com/holdfast-metal/holdfast/fsm/internal/consoles"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
@@ -75,6 +76,11 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetRecordDenials, trail.RecordDenials,
 			everything[*internalv1.RecordDenials]("audit")),
 
+		changes((*internalv1.Command).GetNoteSessions, access.NoteSessions,
+			everything[*internalv1.NoteSessions]("sessions")),
+		answers((*internalv1.Command).GetEndSession, access.EndSession, ofSession),
+		changes((*internalv1.Command).GetDropSessions, access.DropSessions, ofCluster).fenced(),
+
 		changes((*internalv1.Command).GetCheckpointLeases, leases.CheckpointLeases, ofCluster).fenced(),
 		changes((*internalv1.Command).GetExpireLeases, leases.ExpireLeases, ofCluster).fenced(),
 
@@ -117,6 +123,13 @@ func commandList(stage *backup.Cache) []command {
 			}, ofRestore),
 		changes((*internalv1.Command).GetNoteBackup, backup.Note, ofBackup),
 		changes((*internalv1.Command).GetSetAutopilot, setAutopilot, everything[*internalv1.SetAutopilot]("autopilot")),
+
+		answers((*internalv1.Command).GetOpenConsole, consoles.Open, ofRunsMachine),
+		changes((*internalv1.Command).GetRecordConsole, consoles.Record,
+			byName("consoles", (*internalv1.RecordConsole).GetSessionId)),
+		changes((*internalv1.Command).GetCloseConsole, consoles.Close,
+			byName("consoles", (*internalv1.CloseConsole).GetSessionId)),
+		changes((*internalv1.Command).GetDropConsoles, consoles.Drop, ofCluster).fenced(),
 
 		answers((*internalv1.Command).GetPutWebhook, access.PutWebhook,
 			byName("webhooks", func(c *internalv1.PutWebhook) string { return c.GetWebhook().GetName() })),

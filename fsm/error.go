@@ -52,6 +52,7 @@ const (
 	ReasonTokenUnknown    = refusal.ReasonTokenUnknown
 	ReasonTokenRevoked    = refusal.ReasonTokenRevoked
 	ReasonTokenExpired    = refusal.ReasonTokenExpired
+	ReasonSessionEnded    = refusal.ReasonSessionEnded
 	ReasonOutOfScope      = refusal.ReasonOutOfScope
 	ReasonPrivilege       = refusal.ReasonPrivilege
 	ReasonBootstrapped    = refusal.ReasonBootstrapped

@@ -16,4 +16,8 @@ const (
 	MaxResealed     = limits.Resealed     // secrets of a ResealSecrets
 	MaxEvidence     = limits.Evidence     // values of an attempt's evidence
 	MaxDenials      = limits.Denials      // events of a RecordDenials
+	MaxSessions     = limits.Sessions     // sessions of a NoteSessions
+	MaxDropSessions = limits.DropSessions // sessions of a DropSessions
+	MaxDropConsoles = limits.DropConsoles // console sessions of a DropConsoles
+	MaxOutput       = limits.Output       // pieces of output of a RecordConsole
 )

@@ -170,6 +170,13 @@ func ofDeregistered(_ *core.Tx, c *internalv1.DeregisterService) subject {
 	return named("services", c.GetTarget().GetId())
 }
 
+// ofSession returns a session as the subject. EndSession decides itself whose it is.
+func ofSession(_ *core.Tx, c *internalv1.EndSession) subject {
+	about := named("sessions", c.GetSessionId())
+	about.anyScope = true
+	return about
+}
+
 func ofBackup(_ *core.Tx, c *internalv1.NoteBackup) subject {
 	if member := c.GetMember(); member != "" {
 		return named("peers", member)
@@ -187,6 +194,7 @@ type subject struct {
 	owners   []string // pools that records belong to, such as a run; "" is no pool
 	pools    []string // pools of new or moved machines; "" is no pool
 	secrets  []string // secrets that the command would newly send somewhere
+	anyScope bool     // the command decides by its principal, whatever the caller's pools
 
 	// absent returns the error of a command about a record that does not exist. The answer about
 	// one of another pool is the same. Id names the record, or is empty for the machine in

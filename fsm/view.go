@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
+	"github.com/holdfast-metal/holdfast/fsm/internal/consoles"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
@@ -33,6 +34,7 @@ type View struct {
 	runsView
 	leasesView
 	backupView
+	consolesView
 	wavesView
 
 	state *core.State
@@ -50,6 +52,7 @@ type (
 	runsView     = runs.View
 	leasesView   = leases.View
 	backupView   = backup.View
+	consolesView = consoles.View
 	wavesView    = waves.View
 )
 
@@ -64,6 +67,7 @@ func newView(s *core.State, codec *runlog.Codec, stage *backup.Cache) *View {
 		runsView:     runs.NewView(s, codec),
 		leasesView:   leases.NewView(s),
 		backupView:   backup.NewView(s),
+		consolesView: consoles.NewView(s),
 		wavesView:    waves.NewView(s),
 		state:        s,
 		stage:        stage,

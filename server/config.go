@@ -66,8 +66,12 @@ type Config struct {
 	// connects to the leader; without them no console can be attached. PeerID is this
 	// peer's id.
 	Consoles console.Consoles
-	Peers    console.Peers
-	PeerID   string
+	// RecordConsoles records the output of console sessions. ConsoleKeep is how long console
+	// sessions are kept after their end; default 90 days.
+	RecordConsoles bool
+	ConsoleKeep    time.Duration
+	Peers          console.Peers
+	PeerID         string
 	// Settings is this peer's configuration without secrets, for debugging.
 	Settings string
 	// Admin administers the cluster: snapshots, membership, leadership. Without one

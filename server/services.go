@@ -34,6 +34,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterWaveServiceServer(r, waves.New(s.peer, machines, s.starts))
 	holdfastv1.RegisterConsoleServiceServer(r, console.New(s.peer, console.Config{
 		PeerID: s.cfg.PeerID, Leader: s.node.Leader, Consoles: s.cfg.Consoles, Peers: s.cfg.Peers,
+		Record: s.cfg.RecordConsoles, Keep: s.cfg.ConsoleKeep,
 	}))
 	holdfastv1.RegisterClusterServiceServer(r, diagnose.NewCluster(s.peer, diagnose.Config{
 		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Settings: s.cfg.Settings, Gatherer: s.cfg.Gatherer,
@@ -44,6 +45,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 		Notes: holdfastv1.NewOperatorServiceClient(s.local), Status: s.node.Status,
 	}))
 	holdfastv1.RegisterAccessServiceServer(r, access.NewTokens(s.peer))
+	holdfastv1.RegisterSessionServiceServer(r, access.NewSessions(s.peer))
 	holdfastv1.RegisterAuditServiceServer(r, access.NewAudit(s.peer))
 	holdfastv1.RegisterSecretServiceServer(r, access.NewSecrets(s.peer, s.cfg.Keys))
 	holdfastv1.RegisterImageServiceServer(r, images.New(s.peer, s.cfg.Files))

@@ -79,9 +79,19 @@ func (o *Console) Use() Use {
 	return Use{Clients: o.here, Left: o.left, Since: o.since, Quiet: time.Since(o.lastWord), Changed: o.changed}
 }
 
+// Typist returns the principal of the client that may type, or "".
+func (o *Console) Typist() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writer == nil {
+		return ""
+	}
+	return o.writer.principal
+}
+
 // attach adds a client.
-func (o *Console) attach(ctx context.Context, write bool) (*attached, error) {
-	a := &attached{o: o, ctx: ctx}
+func (o *Console) attach(ctx context.Context, principal string, write bool) (*attached, error) {
+	a := &attached{o: o, ctx: ctx, principal: principal}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if write && o.writer != nil {
@@ -103,10 +113,11 @@ func (o *Console) attach(ctx context.Context, write bool) (*attached, error) {
 
 // attached is an attached client. It implements io.ReadWriteCloser.
 type attached struct {
-	o    *Console
-	ctx  context.Context // of the call
-	next int64           // offset of the next read
-	gone bool
+	o         *Console
+	ctx       context.Context // of the call
+	principal string          // its caller
+	next      int64           // offset of the next read
+	gone      bool
 }
 
 // Read blocks until there is output. A client that reads too slowly misses output older

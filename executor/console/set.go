@@ -93,13 +93,13 @@ func ErrLost() error {
 	}
 }
 
-// Attach connects to the console that a run keeps open. It waits until the console is
+// Attach connects a principal to the console that a run keeps open. It waits until the console is
 // open. Read returns its output, preceded by some earlier output, and io.EOF when the run
 // has ended. Write sends input; only one client at a time may write. Close detaches the
 // client, but the run keeps the console open for a while, for other clients or a return.
 // Refusals are *fsm.Error. The error is a *cluster.OutcomeError if this peer does not
 // lead.
-func (c *Set) Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error) {
+func (c *Set) Attach(ctx context.Context, run, principal string, write bool) (io.ReadWriteCloser, error) {
 	begins := time.NewTimer(termBegins)
 	defer begins.Stop()
 	late := false
@@ -108,7 +108,7 @@ func (c *Set) Attach(ctx context.Context, run string, write bool) (io.ReadWriteC
 		o, leads, changed := c.find(run)
 		switch r, ok := c.state.View().Run(run); {
 		case o != nil:
-			return o.attach(ctx, write)
+			return o.attach(ctx, principal, write)
 		case !ok:
 			return nil, &fsm.Error{
 				Code:    fsm.NotFound,

@@ -57,13 +57,13 @@ func TestAttachRefuses(t *testing.T) {
 		}
 		s := NewSet(l.FSM)
 		for _, tt := range tests {
-			_, err := s.Attach(t.Context(), tt.run, false)
+			_, err := s.Attach(t.Context(), tt.run, "user:a", false)
 			var refused *fsm.Error
 			if !errors.As(err, &refused) || refused.Reason != tt.want {
 				t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
 			}
 		}
-		_, err := s.Attach(t.Context(), open.GetRunId(), false)
+		_, err := s.Attach(t.Context(), open.GetRunId(), "user:a", false)
 		var outcome *cluster.OutcomeError
 		if !errors.As(err, &outcome) || outcome.Outcome != cluster.NotApplied {
 			t.Errorf("attach at a follower: got %v, want %v", err, ErrLost())
@@ -80,14 +80,14 @@ func TestClients(t *testing.T) {
 		var hw bytes.Buffer
 		o, closeIt := s.Open("run-1", &hw)
 		o.Show([]byte("boot\n"))
-		first, err := s.Attach(t.Context(), "run-1", true)
+		first, err := s.Attach(t.Context(), "run-1", "user:a", true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Attach(t.Context(), "run-1", true); err == nil {
+		if _, err := s.Attach(t.Context(), "run-1", "user:a", true); err == nil {
 			t.Error("second writer: got accepted, want CONSOLE_TAKEN")
 		}
-		second, err := s.Attach(t.Context(), "run-1", false)
+		second, err := s.Attach(t.Context(), "run-1", "user:a", false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,8 @@ const (
 )
 
 // GC is the leader task that removes old records: deregistered pools, tokens that
-// expired or were revoked long ago, and services that have been missing for long.
+// expired or were revoked long ago, sessions that have expired, console sessions whose time is up,
+// and services that have been missing for long.
 type GC struct {
 	proposer task.Proposer
 	state    task.State
@@ -82,6 +83,16 @@ func (g *GC) due(now time.Time) []*internalv1.Command {
 	if len(dead) > 0 {
 		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{
 			DropTokens: &internalv1.DropTokens{TokenIds: dead},
+		}})
+	}
+	if ids := view.DueSessions(now, fsm.MaxDropSessions); len(ids) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropSessions{
+			DropSessions: &internalv1.DropSessions{SessionIds: ids},
+		}})
+	}
+	if ids := view.DueConsoles(now, fsm.MaxDropConsoles); len(ids) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropConsoles{
+			DropConsoles: &internalv1.DropConsoles{SessionIds: ids},
 		}})
 	}
 	for _, id := range view.MissingServices(now, maxMissing) {

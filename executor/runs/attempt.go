@@ -321,13 +321,17 @@ func (a *attempt) Record(ctx context.Context, evidence map[string]string) error 
 }
 
 // Write implements step.Log.
-func (a *attempt) Write(stream string, data []byte) {
+func (a *attempt) Write(stream string, data []byte) { a.WriteBy("", stream, data) }
+
+// WriteBy implements step.Log.
+func (a *attempt) WriteBy(principal, stream string, data []byte) {
 	a.runner.out.write(&holdfastv1.LogChunk{
-		Ts:      at(time.Now()),
-		Stream:  stream,
-		Data:    data,
-		Step:    a.Step.GetName(),
-		Attempt: a.Op.Attempt,
+		Ts:        at(time.Now()),
+		Stream:    stream,
+		Data:      data,
+		Step:      a.Step.GetName(),
+		Attempt:   a.Op.Attempt,
+		Principal: principal,
 	})
 }
 

@@ -117,9 +117,9 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// Attach connects to the console that a run keeps open: see console.Set.
-func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error) {
-	return e.consoles.Attach(ctx, run, write)
+// Attach connects a principal to the console that a run keeps open: see console.Set.
+func (e *Executor) Attach(ctx context.Context, run, principal string, write bool) (io.ReadWriteCloser, error) {
+	return e.consoles.Attach(ctx, run, principal, write)
 }
 
 // Leave records that a client that has closed the console will not return: see console.Set.

@@ -99,6 +99,8 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 			Step:    c.GetStep(),
 			Attempt: c.GetAttempt(),
 			Data:    data[:n:n],
+
+			Principal: c.GetPrincipal(),
 		})
 		l.size += n
 		data = data[n:]

@@ -41,7 +41,7 @@ func attach(t *testing.T, e *Executor, run string, write bool) io.ReadWriteClose
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c, err := e.Attach(ctx, run, write)
+	c, err := e.Attach(ctx, run, "user:a", write)
 	if err != nil {
 		t.Fatalf("attach: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestConsole(t *testing.T) {
 	writer := attach(t, ld.Executor, run.GetRunId(), true)
 	shows(t, writer, "m-1 login: ")
 	onlooker := attach(t, ld.Executor, run.GetRunId(), false)
-	if _, err := ld.Attach(t.Context(), run.GetRunId(), true); reasonOf(err) != "CONSOLE_TAKEN" {
+	if _, err := ld.Attach(t.Context(), run.GetRunId(), "user:a", true); reasonOf(err) != "CONSOLE_TAKEN" {
 		t.Errorf("second writer: got %v, want CONSOLE_TAKEN", err)
 	}
 	if _, err := onlooker.Write([]byte("x")); err == nil {
@@ -82,7 +82,12 @@ func TestConsole(t *testing.T) {
 	if log := l.Log(run.GetRunId(), "console"); !strings.Contains(log, "root\n") {
 		t.Errorf("got log %q", log)
 	}
-	if _, err := ld.Attach(t.Context(), run.GetRunId(), false); reasonOf(err) != fsm.ReasonRunFinished {
+	for c := range l.FSM.View().RunLog(run.GetRunId(), 0) {
+		if strings.Contains(string(c.GetData()), "root\n") && c.GetPrincipal() != "user:a" {
+			t.Errorf("got principal %q of the echoed input, want user:a", c.GetPrincipal())
+		}
+	}
+	if _, err := ld.Attach(t.Context(), run.GetRunId(), "user:a", false); reasonOf(err) != fsm.ReasonRunFinished {
 		t.Errorf("attach to an ended run: got %v", err)
 	}
 }
@@ -146,7 +151,7 @@ func TestConsoleIsAdopted(t *testing.T) {
 			break
 		}
 	}
-	if _, err := first.Attach(t.Context(), id, true); !errors.As(err, &lost) {
+	if _, err := first.Attach(t.Context(), id, "user:a", true); !errors.As(err, &lost) {
 		t.Errorf("attach at a follower: got %v", err)
 	}
 	second := l.lead(quick())

@@ -76,6 +76,8 @@ type Env interface {
 // Log is the run log of an attempt.
 type Log interface {
 	Write(stream string, data []byte)
+	// WriteBy writes output that appeared while a principal could type; "": nobody could.
+	WriteBy(principal, stream string, data []byte)
 	Commit(ctx context.Context) error // commits all that was written
 }
 

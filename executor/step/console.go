@@ -95,7 +95,7 @@ func (a consoleStep) copyConsole(o *console.Console, hw io.Reader) (err error) {
 		n, err := hw.Read(buf)
 		if n > 0 {
 			o.Show(buf[:n])
-			a.Log.Write(streamConsole, bytes.Clone(buf[:n]))
+			a.Log.WriteBy(o.Typist(), streamConsole, bytes.Clone(buf[:n]))
 		}
 		if err != nil {
 			return err

@@ -62,7 +62,8 @@ func Check(v *fsm.View) error {
 			add("run %s is active on machine %s, which is gone", r, m)
 		}
 	}
-	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v), checkWaves(v))...)
+	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v), checkWaves(v),
+		checkSessions(v))...)
 }
 
 // checkMachine checks that no two facets of a machine contradict each other

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -104,6 +105,7 @@ func filled() *Peer {
 			PlanId: id, DefaultTimeoutSeconds: 600})
 	}
 	add(&internalv1.BeginAttempt{RunId: workRun(0), Step: "inspect", Attempt: 1})
+	fillSessions(p, add)
 	waved := &internalv1.StartWave{Wave: &holdfastv1.Wave{WaveId: "wave", Type: "REBOOT"}}
 	for i := range workMachines {
 		waved.MachineIds = append(waved.MachineIds, workMachine(i))
@@ -126,6 +128,36 @@ func filled() *Peer {
 	do(&internalv1.OpenInstall{RunId: "install", Step: r.GetCurrentStep(), Attempt: 1, Image: "debian"})
 	do(&internalv1.BootInstall{MachineId: "node", Sha256: TokenValue("one")})
 	return p
+}
+
+func workSession(i int) string { return fmt.Sprint("session-", i) }
+func workConsole(i int) string { return fmt.Sprint("con-", i) }
+
+// fillSessions adds sessions that will have expired, as many as one principal may have, and console
+// sessions with the largest records.
+func fillSessions(p *Peer, add func(proto.Message)) {
+	for i := range fsm.MaxDropSessions {
+		add(&internalv1.NoteSessions{Sessions: []*holdfastv1.Session{{SessionId: workSession(i),
+			Principal: fmt.Sprint("user:", i/60), ExpiresAt: timestamppb.New(p.Now.Add(10 * time.Minute))}}})
+	}
+	for i := range 64 {
+		add(&internalv1.NoteSessions{Sessions: []*holdfastv1.Session{{SessionId: fmt.Sprint("own-", i),
+			Principal: "user:a", ExpiresAt: timestamppb.New(p.Now.Add(time.Hour))}}})
+	}
+	add(&internalv1.StartRun{RunId: "console", MachineId: workMachine(workMachines - 3), RequestId: "console",
+		PlanId: "plan/console", DefaultTimeoutSeconds: 600})
+	output := make([]*holdfastv1.ConsoleOutput, fsm.MaxOutput)
+	for i := range output {
+		output[i] = &holdfastv1.ConsoleOutput{Data: make([]byte, 200)}
+	}
+	for i := range fsm.MaxDropConsoles {
+		add(&internalv1.OpenConsole{SessionId: workConsole(i), RunId: "console", Record: true})
+		for n := range 4 {
+			add(&internalv1.RecordConsole{SessionId: workConsole(i), Offset: int64(n) * 216 * fsm.MaxOutput, Output: output})
+		}
+		add(&internalv1.CloseConsole{SessionId: workConsole(i)})
+	}
+	add(&internalv1.OpenConsole{SessionId: "open", RunId: "console", Record: true})
 }
 
 func workSecret(i int) *internalv1.PutSecret {
@@ -197,7 +229,16 @@ func workBases(p *Peer) map[string]proto.Message {
 		"create_token": workTokenOp(),
 		"revoke_token": &internalv1.RevokeToken{TokenId: workToken(0)},
 		"drop_tokens":  &internalv1.DropTokens{TokenIds: []string{workToken(0)}},
-		"put_secret":   workSecret(1000),
+		"note_sessions": &internalv1.NoteSessions{Sessions: []*holdfastv1.Session{{SessionId: "new", Principal: "user:a",
+			ExpiresAt: timestamppb.New(p.Now.Add(time.Hour))}}},
+		"end_session":   &internalv1.EndSession{SessionId: workSession(0)},
+		"drop_sessions": &internalv1.DropSessions{SessionIds: []string{workSession(0)}},
+		"open_console":  &internalv1.OpenConsole{SessionId: "new", RunId: "console"},
+		"record_console": &internalv1.RecordConsole{SessionId: "open",
+			Output: []*holdfastv1.ConsoleOutput{{Data: []byte("x")}}},
+		"close_console": &internalv1.CloseConsole{SessionId: "open"},
+		"drop_consoles": &internalv1.DropConsoles{SessionIds: []string{workConsole(0)}},
+		"put_secret":    workSecret(1000),
 		"reseal_secrets": &internalv1.ResealSecrets{Secrets: []*internalv1.StoredSecret{
 			workSecret(0).GetSecret()}, Keys: []*internalv1.SigningKey{workKey(0)}},
 		"put_signing_keys": &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{workKey(0)}},

@@ -67,7 +67,8 @@ func choices(d draw) []choice {
 	},
 		accessGenerator{d}.choices(), images.choices(), fleet.choices(),
 		installGenerator{draw: d, images: images, runs: runs}.choices(),
-		operators.choices(), webhookGenerator{d}.choices(), waveGenerator{d}.choices())
+		operators.choices(), webhookGenerator{d}.choices(), waveGenerator{d}.choices(),
+		sessionGenerator{d}.choices())
 }
 
 // Next returns a command that fits a state, or almost does.

@@ -53,6 +53,9 @@ func (g accessGenerator) origin(v *fsm.View, c *internalv1.Command) *internalv1.
 		RequestId: g.id("call", 5),
 		Role:      holdfastv1.Role_ADMIN,
 	}
+	if kind == 8 {
+		o.SessionId = g.id("session", sessionIDs)
+	}
 	switch kind {
 	case 4:
 		o.Role, o.Pools = holdfastv1.Role_OPERATOR, []string{g.id("pool", poolIDs)}
@@ -89,6 +92,8 @@ func internal(c *internalv1.Command) bool {
 		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys, *internalv1.Command_RecordDenials,
 		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools,
 		*internalv1.Command_NoteDevice,
+		*internalv1.Command_NoteSessions, *internalv1.Command_DropSessions,
+		*internalv1.Command_RecordConsole, *internalv1.Command_CloseConsole, *internalv1.Command_DropConsoles,
 		*internalv1.Command_OpenInstall, *internalv1.Command_NoteInstall,
 		// The last three carry their own credentials.
 		*internalv1.Command_BootInstall, *internalv1.Command_ReportInstall, *internalv1.Command_AppendInstallLog:

@@ -194,7 +194,7 @@ func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) 
 	if len(bad) > 0 {
 		fmt.Fprintf(&b, ", %d failed", len(bad))
 	}
-	if _, err := fmt.Fprintln(a.Out, b.String()); err != nil {
+	if _, err := fmt.Fprintln(a.painted(), b.String()); err != nil {
 		return err
 	}
 	return several(bad, len(all), "apply "+files)

@@ -180,6 +180,6 @@ func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
 		t.Row(p.GetId(), p.GetVersion(), number(p.GetMaxFeatureLevel()),
 			render.T(p.GetError(), render.Red))
 	}
-	_, err := io.WriteString(a.Out, "\n"+t.Format(a.color(a.Out), !o.noHeaders))
+	_, err := io.WriteString(a.painted(), "\n"+t.Format(a.color(a.Out), !o.noHeaders))
 	return err
 }

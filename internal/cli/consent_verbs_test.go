@@ -38,6 +38,8 @@ var quiet = map[string]string{
 	"image add":                         "refuses an image of this name",
 	"image apply":                       "stores a definition; active runs keep theirs",
 	"login":                             "a local file",
+	"console replay":                    "only reads",
+	"session end":                       "the person signs in again",
 	"peer admit":                        "the peer still needs a certificate; remove-peer takes it back",
 	"logout":                            "a local file",
 	"machine bmc-reset":                 "restarts the BMC, not the machine",

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/difference"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -204,7 +205,7 @@ func (d *draft) open(ctx context.Context, a *app) ([]byte, error) {
 	}
 	//nolint:gosec // the operator chooses the editor
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], d.path)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, render.Unwrap(a.Out), render.Unwrap(a.Err)
 	if err := cmd.Run(); err != nil {
 		return nil, &codeError{ExitError, fmt.Sprintf("run editor %s: %s", command[0], err)} // not its exit code
 	}

@@ -25,6 +25,7 @@ func resources() map[string]protoreflect.MessageDescriptor {
 		"machine": &holdfastv1.Machine{}, "plan": &holdfastv1.Plan{}, "step": &holdfastv1.Step{}, "run": &holdfastv1.Run{},
 		"pool":    &holdfastv1.Pool{},
 		"service": &holdfastv1.Service{}, "image": &holdfastv1.Image{}, "secret": &holdfastv1.Secret{},
+		"session": &holdfastv1.Session{}, "console": &holdfastv1.ConsoleSession{},
 		"token": &holdfastv1.Token{}, "wave": &holdfastv1.Wave{}, "webhook": &holdfastv1.Webhook{},
 		"install": &holdfastv1.Install{}, "node": &holdfastv1.Machine{}, "event": &holdfastv1.Event{},
 		"audit": &holdfastv1.AuditEvent{}, "history": &holdfastv1.HistoryEntry{}, "cluster": &holdfastv1.ClusterStatus{},
@@ -61,7 +62,7 @@ No cluster is contacted: the fields are those of this binary.`,
 			if err != nil {
 				return usagef("%s: %s", cmd.CommandPath(), err)
 			}
-			_, err = io.WriteString(a.Out, text(a.color(a.Out)))
+			_, err = io.WriteString(a.painted(), text(a.color(a.Out)))
 			return err
 		},
 	}

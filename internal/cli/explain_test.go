@@ -13,7 +13,7 @@ func TestExplain(t *testing.T) {
 		c.wantCode(t, c.run(t, nil, "explain", plural), ExitOK)
 	}
 	for name, want := range map[string]string{
-		"rack":                "is not one of audit, cluster, event, history, image",
+		"rack":                "is not one of audit, cluster, console, event, history, image",
 		"machine.rack":        `Machine has no field "rack": it has agent`,
 		"machine.spec.rack.x": `"rack" has no fields`,
 	} {

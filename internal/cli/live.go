@@ -47,7 +47,7 @@ func (a *app) liveBelow(ctx context.Context, w io.Writer, head func() []render.L
 func (a *app) draw(
 	w io.Writer, head func() []render.Line, board *progress.Board, events <-chan *holdfastv1.RunEvent,
 ) error {
-	block := render.NewBlock(w, a.color(w))
+	block := render.NewBlock(render.Unwrap(w), a.color(w)) // its lines are clean
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
 	var above []render.Line

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func (a *app) machineConsole() *cobra.Command {
-	var readOnly bool
+	var readOnly, raw bool
 	cmd := &cobra.Command{
 		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Attach to a machine's serial console",
@@ -22,18 +23,23 @@ func (a *app) machineConsole() *cobra.Command {
 
 The console is a run beside the active one, so you can watch a repave. The run's log contains the output of the console, but not
 your input, unless the machine echoes it. Only one session can type; --read-only also attaches to a console in use. If the leader
-fails, a note is printed and the next leader opens the console again. A session ends after 30 minutes without output and after 8 hours.`,
+fails, a note is printed and the next leader opens the console again. A session ends after 30 minutes without output and after 8 hours.
+
+Your session is in the audit trail and in holdfast console list; with record_consoles its output is recorded. On a terminal the
+machine can move the cursor, erase and color, but not change titles or the clipboard, or make the terminal answer; in a pipe its
+output is text. --raw prints all bytes.`,
 		Example: `  holdfast machine console m-123
   holdfast machine console m-123 --read-only`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.console(ctx, c, args[0], readOnly)
+			return a.console(ctx, c, args[0], readOnly, raw)
 		}),
 	}
 	cmd.Flags().BoolVar(&readOnly, "read-only", false, "read the console without typing")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the machine, with all of its control sequences")
 	return cmd
 }
 
-func (a *app) console(ctx context.Context, c *client.Client, machine string, readOnly bool) error {
+func (a *app) console(ctx context.Context, c *client.Client, machine string, readOnly, raw bool) error {
 	id := ""
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, PlanId: "plan/console",
 		RequestId: uuid.NewString()})
@@ -48,6 +54,10 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 		return failed(err, "open the console of machine %s", machine)
 	}
 	a.note("run: %s", id)
+	out := a.foreign(raw)
+	if !raw && terminalFile(a.In) != nil && a.terminal(a.Out) {
+		out = render.NewScreen(a.raw) // the machine may draw a menu
+	}
 	typed := make(chan []byte)
 	if readOnly {
 		a.note("read only: Ctrl-C leaves")
@@ -58,7 +68,7 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 	}
 	err = c.AttachConsole(ctx, client.Console{
 		RunID: id, ReadOnly: readOnly, In: typed,
-		Out:      func(data []byte) error { _, err := a.Out.Write(data); return err },
+		Out:      func(data []byte) error { _, err := out.Write(data); return err },
 		Attached: func(peer string) { a.note("[console of %s through %s: ~. leaves]\r", machine, peer) },
 		Lost:     func(err error) { a.note("\r\n[lost: %s: attaching again]\r", reason(err)) },
 	})

@@ -33,7 +33,7 @@ func (a *app) machineWhy() *cobra.Command {
 			for _, line := range explanation(e, a.Now()) {
 				b.WriteString(line.Format(0, a.color(a.Out)) + "\n")
 			}
-			_, err = io.WriteString(a.Out, b.String())
+			_, err = io.WriteString(a.painted(), b.String())
 			return err
 		}),
 	}

@@ -214,7 +214,7 @@ func (a *app) document(o *output, raw []byte) error {
 		}
 		return nil
 	}
-	write := manifest.Indent
+	write := manifest.Indent // of JSON that manifest has made safe
 	if o.format == formatYAML {
 		write = manifest.YAML
 	}
@@ -232,7 +232,7 @@ func (a *app) table(o *output, t *render.Table) error {
 	if width, _, ok := a.Size(a.Out); ok && !o.wide() {
 		t.Fit(width)
 	}
-	_, err := io.WriteString(a.Out, t.Format(a.color(a.Out), !o.noHeaders))
+	_, err := io.WriteString(a.painted(), t.Format(a.color(a.Out), !o.noHeaders))
 	return err
 }
 

@@ -3,18 +3,43 @@ package cli
 import (
 	"cmp"
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
 // app is one run of the command line.
 type app struct {
-	Streams
+	Streams           // Out and Err are safe: see newApp
+	raw     io.Writer // standard output, for text that is safe already and for bytes
 	globals globals
 	root    *cobra.Command
 
 	completing bool // for a shell
+}
+
+// newApp returns an app that writes no control character, terminal sequence or bidirectional mark
+// of others to its terminal: what its commands print on Out and Err goes through render.Writer.
+// Text with colors, of which render has cleaned each part, goes to painted.
+func newApp(s Streams) *app {
+	a := &app{Streams: s, raw: s.Out}
+	a.Out, a.Err = render.NewWriter(s.Out), render.NewWriter(s.Err)
+	a.Size = func(w io.Writer) (int, int, bool) { return s.Size(render.Unwrap(w)) }
+	return a
+}
+
+// painted returns the writer for text that render has made from parts, on a terminal with colors.
+func (a *app) painted() io.Writer { return a.raw }
+
+// foreign returns the writer for bytes of a machine: as text, or raw.
+func (a *app) foreign(raw bool) io.Writer {
+	if raw {
+		return a.raw
+	}
+	return a.Out
 }
 
 const rootLong = `Holdfast is a highly available control plane for bare metal.
@@ -41,7 +66,7 @@ const (
 // Root returns the root command with the commands of this package and more, which run the
 // control plane itself. The client flags are not shown in the help of those.
 func Root(s Streams, more ...*cobra.Command) *cobra.Command {
-	a := &app{Streams: s}
+	a := newApp(s)
 	a.root = &cobra.Command{
 		Use: "holdfast", Short: "A highly available control plane for bare metal",
 		Long: rootLong + "\n\n" + exitCodeHelp, Example: rootExample,
@@ -69,7 +94,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetCompletionCommandGroupID(groupSetup)
 
 	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.wave(), a.pool(), a.node(), a.service(),
-		a.cluster(), a.peer(), a.operator(), a.clusterRef(), a.token(),
+		a.cluster(), a.peer(), a.operator(), a.clusterRef(), a.token(), a.session(), a.consoles(),
 		a.secret(), a.image(), a.install(), a.events(), a.webhook(), a.audit(),
 		a.apply(), a.top()} {
 		cmd.GroupID = groupOperate

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -23,18 +24,21 @@ func (a *app) runLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Print the log of a run",
-		Long: `Print the log of a run, byte for byte; with -f follow it until the run ends. If a peer fails, the log
-continues from another one without lost or repeated bytes. -o json prints each chunk as JSON on a line,
-with its offset, step, attempt and stream, and its data as bytes (base64) and as text. The id of a machine
-stands for its last run.`,
+		Long: `Print the log of a run; with -f follow it until the run ends. If a peer fails, the log continues from
+another one without lost or repeated bytes. Terminal sequences are left out and control characters replaced, because
+installers and hosts write into it; --raw prints it byte for byte. -o json prints each chunk as JSON on a line, with its
+offset, step, attempt and stream, and its data as bytes (base64) and as text. The id of a machine stands for its last run.`,
 		Example: `  holdfast run logs run-789
   holdfast run logs run-789 -f --timestamps
   holdfast run logs m-123
+  holdfast run logs run-789 --raw > run.log
   holdfast run logs run-789 --offset 4096 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.offset < 0:
 				return usagef("--offset: %d: give 0 or more", f.offset)
+			case f.raw && f.structured():
+				return usagef("--raw: -o %s has the bytes already", f.format)
 			case f.timestamps && f.structured():
 				return usagef("--timestamps: -o %s has the times already", f.format)
 			}
@@ -45,6 +49,7 @@ stands for its last run.`,
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the log until the run ends")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "print the log byte for byte, with its control sequences")
 	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "print the time before each line")
 	cmd.Flags().Int64Var(&f.offset, "offset", 0, "start at this byte of the log")
 	return cmd
@@ -53,8 +58,8 @@ stands for its last run.`,
 // logFlags are the flags of run logs.
 type logFlags struct {
 	output
-	follow, timestamps bool
-	offset             int64
+	follow, timestamps, raw bool
+	offset                  int64
 }
 
 // logs prints the log of a run.
@@ -65,7 +70,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, f *logFlags, id string
 	if f.follow {
 		read = c.FollowLogs
 	}
-	next, text := f.offset, &stamped{w: a.Out, off: !f.timestamps}
+	next, text := f.offset, &stamped{w: a.foreign(f.raw), off: !f.timestamps}
 	err := read(ctx, id, f.offset, func(chunk *holdfastv1.LogChunk) error {
 		if gap := chunk.GetOffset() - next; gap > 0 {
 			a.note("note: %d bytes of the log before here are no longer kept", gap)
@@ -96,7 +101,7 @@ func (a *app) printChunk(o *output, chunk *holdfastv1.LogChunk) error {
 	if err != nil {
 		return err
 	}
-	return a.printStreamed(o, slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(`,"text":`), text, []byte("}")))
+	return a.printStreamed(o, slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(`,"text":`), render.Escaped(text), []byte("}")))
 }
 
 // stamped writes text with a time before each line.

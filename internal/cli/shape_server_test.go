@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type shapeServer struct {
 	addr string
 	// choice selects the field of each oneof; choices is the largest number of fields so far.
 	choice, choices atomic.Int64
+	text            string // of all fields that are texts or bytes; empty: x
 
 	mu    sync.Mutex
 	enums map[string]shape // the names of values by that of the enum
@@ -122,7 +124,7 @@ func (s *shapeServer) fill(m protoreflect.Message, depth int) {
 			if fd.MapValue().Message() != nil {
 				s.fill(one.Message(), depth+1)
 			} else {
-				one = example(fd.MapValue())
+				one = s.example(fd.MapValue())
 			}
 			value.Set(protoreflect.ValueOfString("*").MapKey(), one)
 			m.Set(fd, protoreflect.ValueOfMap(value))
@@ -134,26 +136,30 @@ func (s *shapeServer) fill(m protoreflect.Message, depth int) {
 			m.Set(fd, protoreflect.ValueOfList(list))
 		case fd.IsList():
 			list := m.NewField(fd).List()
-			list.Append(example(fd))
+			list.Append(s.example(fd))
 			m.Set(fd, protoreflect.ValueOfList(list))
 		case fd.Message() != nil:
 			s.fill(m.Mutable(fd).Message(), depth+1)
 		default:
-			m.Set(fd, example(fd))
+			m.Set(fd, s.example(fd))
 		}
 	}
 }
 
 // example returns a value of a field that is no message. An enum has its last value: that of a
 // phase is an end.
-func example(fd protoreflect.FieldDescriptor) protoreflect.Value {
+func example(fd protoreflect.FieldDescriptor) protoreflect.Value { return (&shapeServer{}).example(fd) }
+
+// example is the function example with the server's text.
+func (s *shapeServer) example(fd protoreflect.FieldDescriptor) protoreflect.Value {
+	text := cmp.Or(s.text, "x")
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(true)
 	case protoreflect.StringKind:
-		return protoreflect.ValueOfString("x")
+		return protoreflect.ValueOfString(text)
 	case protoreflect.BytesKind:
-		return protoreflect.ValueOfBytes([]byte("x"))
+		return protoreflect.ValueOfBytes([]byte(text))
 	case protoreflect.EnumKind:
 		values := fd.Enum().Values()
 		return protoreflect.ValueOfEnum(values.Get(values.Len() - 1).Number())

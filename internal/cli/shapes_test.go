@@ -14,7 +14,7 @@ import (
 
 // shapeArgs are the arguments of the commands whose JSON is compared.
 var shapeArgs = []string{
-	"apply -f documents.yaml --dry-run", "audit list",
+	"apply -f documents.yaml --dry-run", "audit list", "console list",
 	"cluster status", "cluster-ref get x", "cluster-ref list", "context list", "events watch",
 	"image get x", "image list", "install get x", "install list",
 	"machine create --pool x", "machine get x", "machine history x", "machine issues", "machine list", "machine why x",
@@ -22,7 +22,8 @@ var shapeArgs = []string{
 	"operator autopilot state", "operator raft list-peers",
 	"plan get x", "plan list", "plan validate --plan x --dry-run x", "pool get x", "pool list", "pool providers",
 	"run get x", "run list", "run logs x", "run watch x",
-	"secret get x", "secret list", "service get x", "service list", "token create --name x --role viewer", "token list",
+	"secret get x", "secret list", "session list", "service get x", "service list", "token create --name x --role viewer",
+	"token list",
 	"version --server", "wave get x", "wave list", "webhook get x", "webhook list", "whoami",
 }
 

@@ -45,7 +45,7 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				ctx, cancel := a.patience(ctx, 0)
 				defer cancel()
-				cfg := top.Config{In: a.In, Out: a.Out, Color: a.color(a.Out), Every: every, Now: a.Now,
+				cfg := top.Config{In: a.In, Out: a.painted(), Color: a.color(a.Out), Every: every, Now: a.Now,
 					Env: []string{"TERM=" + a.Getenv("TERM"), "COLORTERM=" + a.Getenv("COLORTERM"), "NO_COLOR=" +
 						a.Getenv("NO_COLOR")}}
 				return top.New(cfg, topSource{c}).Run(ctx)

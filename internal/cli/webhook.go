@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,6 +78,13 @@ events from now on; a changed or enabled one continues at its last event.`,
 			w, err := c.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: in})
 			if err != nil {
 				return failed(err, "put webhook %s", args[0])
+			}
+			if w.GetSecretRef() == "" {
+				a.note("note: the messages of webhook %s are not signed: its receiver cannot tell who sent them: --secret SECRET",
+					args[0])
+			}
+			if strings.HasPrefix(w.GetUrl(), "http:") {
+				a.note("note: the messages of webhook %s are not encrypted: use an https URL", args[0])
 			}
 			return printOne(a, &o, webhookKind(), w)
 		}),

@@ -73,7 +73,7 @@ func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.Uplo
 	}
 	if ok {
 		if size != head.GetSizeBytes() {
-			return refusal(codes.DataLoss, "WRONG_SUM", "the file with the SHA-256 %s has %d bytes, not %d",
+			return refusal(codes.InvalidArgument, "WRONG_SIZE", "the file with the SHA-256 %s has %d bytes, not %d",
 				head.GetSha256(), size, head.GetSizeBytes())
 		}
 		return stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: size})
@@ -110,7 +110,11 @@ func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.Uplo
 			}
 		}
 	}
-	return toStatus(r.Commit())
+	err = r.Commit()
+	if errors.Is(err, blob.ErrSum) { // the caller's bytes are not those that it has announced
+		return refusal(codes.InvalidArgument, "WRONG_SUM", "%v", err)
+	}
+	return toStatus(err)
 }
 
 // replicate makes the other voters fetch the file and returns when a majority has it. The

@@ -130,7 +130,7 @@ func TestRefusedUploads(t *testing.T) {
 	}{
 		{"no sum", nil, "abc", size, codes.InvalidArgument, "INVALID_FIELD"},
 		{"no size", nil, sum, 0, codes.InvalidArgument, "INVALID_FIELD"},
-		{"another sum", nil, sumOf([]byte("other")), size, codes.DataLoss, "WRONG_SUM"},
+		{"another sum", nil, sumOf([]byte("other")), size, codes.InvalidArgument, "WRONG_SUM"},
 		{"more than announced", nil, sum, size - 1, codes.InvalidArgument, "WRONG_SIZE"},
 		{"no room here", func(l *lab) { l.peers[0].free.Store(1000) }, sum, size, codes.ResourceExhausted, "DISK_FULL"},
 		{"no room elsewhere", func(l *lab) { l.peers[1].free.Store(1000); l.peers[2].free.Store(1000) }, sum, size,

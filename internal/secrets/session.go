@@ -11,15 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// sessionPrefix begins the text of a session, to distinguish it from a token.
+// sessionPrefix begins an encrypted text.
 const sessionPrefix = "hfsession."
 
 // plainPrefix begins a text of Seal that is not encrypted.
 const plainPrefix = "hfplain."
 
-// Sessions creates browser sessions: texts that stand for a token for a limited time. They
-// are not accepted in place of the token itself. Every peer with the same keys can open
-// them, and none are stored.
+// Sessions seals data for a limited time, such as the cookies of browser sessions. Every peer with
+// the same keys can open the texts, and none are stored.
 type Sessions struct {
 	keys *Keyring
 	now  func() time.Time
@@ -28,24 +27,6 @@ type Sessions struct {
 // NewSessions returns the sessions of a keyring. now is the clock.
 func NewSessions(keys *Keyring, now func() time.Time) *Sessions {
 	return &Sessions{keys: keys, now: now}
-}
-
-// Begin returns a session for a token. Without a key it returns the token itself.
-func (s *Sessions) Begin(token string, lasts time.Duration) (string, error) {
-	if s.keys.primary() == nil {
-		return token, nil
-	}
-	return s.Seal("", []byte(token), lasts)
-}
-
-// Token returns the token of a session and whether the session is valid. A text without the
-// prefix is returned as the token itself, as issued by a peer without a key.
-func (s *Sessions) Token(session string) (string, bool) {
-	if !strings.HasPrefix(session, sessionPrefix) {
-		return session, true
-	}
-	plain, ok := s.Unseal("", session)
-	return string(plain), ok
 }
 
 // Seal returns a text from which every peer can read data for a limited time. Without a key

@@ -38,6 +38,7 @@ type Origin struct {
 	Pools         []string               `protobuf:"bytes,6,rep,name=pools,proto3" json:"pools,omitempty"`                          // the machine, run or pool must be in one of them; empty: any
 	MachineId     string                 `protobuf:"bytes,7,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // of an agent: the machine must be this one
 	Role          v1.Role_Value          `protobuf:"varint,8,opt,name=role,proto3,enum=holdfast.v1.Role_Value" json:"role,omitempty"`
+	SessionId     string                 `protobuf:"bytes,9,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"` // of a person; must not have been ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -126,6 +127,13 @@ func (x *Origin) GetRole() v1.Role_Value {
 		return x.Role
 	}
 	return v1.Role_Value(0)
+}
+
+func (x *Origin) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
 }
 
 // StoredToken is a token in the state.
@@ -817,11 +825,156 @@ func (x *RecordDenials) GetEvents() []*v1.AuditEvent {
 	return nil
 }
 
+// NoteSessions records sessions that peers have seen for the first time. A known one only gets the
+// later end.
+type NoteSessions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sessions      []*v1.Session          `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"` // without its end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteSessions) Reset() {
+	*x = NoteSessions{}
+	mi := &file_proto_internal_v1_access_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteSessions) ProtoMessage() {}
+
+func (x *NoteSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_access_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteSessions.ProtoReflect.Descriptor instead.
+func (*NoteSessions) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_access_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *NoteSessions) GetSessions() []*v1.Session {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+// EndSession ends a session. A session that is not known yet is recorded as an ended one if it is
+// the caller's own.
+type EndSession struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Session       *v1.Session            `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // as the peer knows it; may be unset
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSession) Reset() {
+	*x = EndSession{}
+	mi := &file_proto_internal_v1_access_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSession) ProtoMessage() {}
+
+func (x *EndSession) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_access_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
+func (*EndSession) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_access_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *EndSession) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *EndSession) GetSession() *v1.Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+// DropSessions deletes sessions that have expired (epoch).
+type DropSessions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SessionIds    []string               `protobuf:"bytes,1,rep,name=session_ids,json=sessionIds,proto3" json:"session_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DropSessions) Reset() {
+	*x = DropSessions{}
+	mi := &file_proto_internal_v1_access_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DropSessions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DropSessions) ProtoMessage() {}
+
+func (x *DropSessions) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_access_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DropSessions.ProtoReflect.Descriptor instead.
+func (*DropSessions) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_access_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DropSessions) GetSessionIds() []string {
+	if x != nil {
+		return x.SessionIds
+	}
+	return nil
+}
+
 var File_proto_internal_v1_access_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/internal/v1/access.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a\x1dproto/holdfast/v1/audit.proto\x1a\x1eproto/holdfast/v1/secret.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe8\x01\n" +
+	"\x1eproto/internal/v1/access.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a\x1dproto/holdfast/v1/audit.proto\x1a\x1eproto/holdfast/v1/secret.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x87\x02\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x16\n" +
@@ -832,7 +985,9 @@ const file_proto_internal_v1_access_proto_rawDesc = "" +
 	"\x05pools\x18\x06 \x03(\tR\x05pools\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\a \x01(\tR\tmachineId\x12+\n" +
-	"\x04role\x18\b \x01(\x0e2\x17.holdfast.v1.Role.ValueR\x04role\"O\n" +
+	"\x04role\x18\b \x01(\x0e2\x17.holdfast.v1.Role.ValueR\x04role\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\t \x01(\tR\tsessionId\"O\n" +
 	"\vStoredToken\x12(\n" +
 	"\x05token\x18\x01 \x01(\v2\x12.holdfast.v1.TokenR\x05token\x12\x16\n" +
 	"\x06sha256\x18\x02 \x01(\fR\x06sha256\"F\n" +
@@ -883,7 +1038,17 @@ const file_proto_internal_v1_access_proto_rawDesc = "" +
 	"\fafter_key_id\x18\x02 \x01(\tR\n" +
 	"afterKeyId\"@\n" +
 	"\rRecordDenials\x12/\n" +
-	"\x06events\x18\x01 \x03(\v2\x17.holdfast.v1.AuditEventR\x06eventsB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"\x06events\x18\x01 \x03(\v2\x17.holdfast.v1.AuditEventR\x06events\"@\n" +
+	"\fNoteSessions\x120\n" +
+	"\bsessions\x18\x01 \x03(\v2\x14.holdfast.v1.SessionR\bsessions\"[\n" +
+	"\n" +
+	"EndSession\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12.\n" +
+	"\asession\x18\x02 \x01(\v2\x14.holdfast.v1.SessionR\asession\"/\n" +
+	"\fDropSessions\x12\x1f\n" +
+	"\vsession_ids\x18\x01 \x03(\tR\n" +
+	"sessionIdsB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_access_proto_rawDescOnce sync.Once
@@ -897,7 +1062,7 @@ func file_proto_internal_v1_access_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_access_proto_rawDescData
 }
 
-var file_proto_internal_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_proto_internal_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_proto_internal_v1_access_proto_goTypes = []any{
 	(*Origin)(nil),                // 0: holdfast.internal.v1.Origin
 	(*StoredToken)(nil),           // 1: holdfast.internal.v1.StoredToken
@@ -913,34 +1078,40 @@ var file_proto_internal_v1_access_proto_goTypes = []any{
 	(*SigningKey)(nil),            // 11: holdfast.internal.v1.SigningKey
 	(*PutSigningKeys)(nil),        // 12: holdfast.internal.v1.PutSigningKeys
 	(*RecordDenials)(nil),         // 13: holdfast.internal.v1.RecordDenials
-	nil,                           // 14: holdfast.internal.v1.SecretValues.ValuesEntry
-	(v1.Role_Value)(0),            // 15: holdfast.v1.Role.Value
-	(*v1.Token)(nil),              // 16: holdfast.v1.Token
-	(*v1.Secret)(nil),             // 17: holdfast.v1.Secret
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*v1.AuditEvent)(nil),         // 19: holdfast.v1.AuditEvent
+	(*NoteSessions)(nil),          // 14: holdfast.internal.v1.NoteSessions
+	(*EndSession)(nil),            // 15: holdfast.internal.v1.EndSession
+	(*DropSessions)(nil),          // 16: holdfast.internal.v1.DropSessions
+	nil,                           // 17: holdfast.internal.v1.SecretValues.ValuesEntry
+	(v1.Role_Value)(0),            // 18: holdfast.v1.Role.Value
+	(*v1.Token)(nil),              // 19: holdfast.v1.Token
+	(*v1.Secret)(nil),             // 20: holdfast.v1.Secret
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*v1.AuditEvent)(nil),         // 22: holdfast.v1.AuditEvent
+	(*v1.Session)(nil),            // 23: holdfast.v1.Session
 }
 var file_proto_internal_v1_access_proto_depIdxs = []int32{
-	15, // 0: holdfast.internal.v1.Origin.role:type_name -> holdfast.v1.Role.Value
-	16, // 1: holdfast.internal.v1.StoredToken.token:type_name -> holdfast.v1.Token
+	18, // 0: holdfast.internal.v1.Origin.role:type_name -> holdfast.v1.Role.Value
+	19, // 1: holdfast.internal.v1.StoredToken.token:type_name -> holdfast.v1.Token
 	1,  // 2: holdfast.internal.v1.CreateToken.token:type_name -> holdfast.internal.v1.StoredToken
-	17, // 3: holdfast.internal.v1.StoredSecret.secret:type_name -> holdfast.v1.Secret
+	20, // 3: holdfast.internal.v1.StoredSecret.secret:type_name -> holdfast.v1.Secret
 	5,  // 4: holdfast.internal.v1.StoredSecret.sealed:type_name -> holdfast.internal.v1.Sealed
-	14, // 5: holdfast.internal.v1.SecretValues.values:type_name -> holdfast.internal.v1.SecretValues.ValuesEntry
+	17, // 5: holdfast.internal.v1.SecretValues.values:type_name -> holdfast.internal.v1.SecretValues.ValuesEntry
 	6,  // 6: holdfast.internal.v1.PutSecret.secret:type_name -> holdfast.internal.v1.StoredSecret
 	6,  // 7: holdfast.internal.v1.ResealSecrets.secrets:type_name -> holdfast.internal.v1.StoredSecret
 	11, // 8: holdfast.internal.v1.ResealSecrets.keys:type_name -> holdfast.internal.v1.SigningKey
 	5,  // 9: holdfast.internal.v1.SigningKey.sealed:type_name -> holdfast.internal.v1.Sealed
-	18, // 10: holdfast.internal.v1.SigningKey.created_at:type_name -> google.protobuf.Timestamp
-	18, // 11: holdfast.internal.v1.SigningKey.signs_from:type_name -> google.protobuf.Timestamp
-	18, // 12: holdfast.internal.v1.SigningKey.retires_at:type_name -> google.protobuf.Timestamp
+	21, // 10: holdfast.internal.v1.SigningKey.created_at:type_name -> google.protobuf.Timestamp
+	21, // 11: holdfast.internal.v1.SigningKey.signs_from:type_name -> google.protobuf.Timestamp
+	21, // 12: holdfast.internal.v1.SigningKey.retires_at:type_name -> google.protobuf.Timestamp
 	11, // 13: holdfast.internal.v1.PutSigningKeys.keys:type_name -> holdfast.internal.v1.SigningKey
-	19, // 14: holdfast.internal.v1.RecordDenials.events:type_name -> holdfast.v1.AuditEvent
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	22, // 14: holdfast.internal.v1.RecordDenials.events:type_name -> holdfast.v1.AuditEvent
+	23, // 15: holdfast.internal.v1.NoteSessions.sessions:type_name -> holdfast.v1.Session
+	23, // 16: holdfast.internal.v1.EndSession.session:type_name -> holdfast.v1.Session
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_access_proto_init() }
@@ -954,7 +1125,7 @@ func file_proto_internal_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_access_proto_rawDesc), len(file_proto_internal_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -174,6 +174,9 @@ type Command struct {
 	//	*Command_ResealSecrets
 	//	*Command_PutSigningKeys
 	//	*Command_RecordDenials
+	//	*Command_NoteSessions
+	//	*Command_EndSession
+	//	*Command_DropSessions
 	//	*Command_CheckpointLeases
 	//	*Command_ExpireLeases
 	//	*Command_CreateAgentMachine
@@ -204,6 +207,10 @@ type Command struct {
 	//	*Command_NoteBackup
 	//	*Command_SetAutopilot
 	//	*Command_AdmitPeer
+	//	*Command_OpenConsole
+	//	*Command_RecordConsole
+	//	*Command_CloseConsole
+	//	*Command_DropConsoles
 	//	*Command_PutWebhook
 	//	*Command_DeleteWebhook
 	//	*Command_NoteDelivery
@@ -665,6 +672,33 @@ func (x *Command) GetRecordDenials() *RecordDenials {
 	return nil
 }
 
+func (x *Command) GetNoteSessions() *NoteSessions {
+	if x != nil {
+		if x, ok := x.Op.(*Command_NoteSessions); ok {
+			return x.NoteSessions
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetEndSession() *EndSession {
+	if x != nil {
+		if x, ok := x.Op.(*Command_EndSession); ok {
+			return x.EndSession
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDropSessions() *DropSessions {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DropSessions); ok {
+			return x.DropSessions
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetCheckpointLeases() *CheckpointLeases {
 	if x != nil {
 		if x, ok := x.Op.(*Command_CheckpointLeases); ok {
@@ -935,6 +969,42 @@ func (x *Command) GetAdmitPeer() *AdmitPeer {
 	return nil
 }
 
+func (x *Command) GetOpenConsole() *OpenConsole {
+	if x != nil {
+		if x, ok := x.Op.(*Command_OpenConsole); ok {
+			return x.OpenConsole
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRecordConsole() *RecordConsole {
+	if x != nil {
+		if x, ok := x.Op.(*Command_RecordConsole); ok {
+			return x.RecordConsole
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCloseConsole() *CloseConsole {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CloseConsole); ok {
+			return x.CloseConsole
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetDropConsoles() *DropConsoles {
+	if x != nil {
+		if x, ok := x.Op.(*Command_DropConsoles); ok {
+			return x.DropConsoles
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetPutWebhook() *PutWebhook {
 	if x != nil {
 		if x, ok := x.Op.(*Command_PutWebhook); ok {
@@ -1126,6 +1196,18 @@ type Command_RecordDenials struct {
 	RecordDenials *RecordDenials `protobuf:"bytes,87,opt,name=record_denials,json=recordDenials,proto3,oneof"`
 }
 
+type Command_NoteSessions struct {
+	NoteSessions *NoteSessions `protobuf:"bytes,88,opt,name=note_sessions,json=noteSessions,proto3,oneof"`
+}
+
+type Command_EndSession struct {
+	EndSession *EndSession `protobuf:"bytes,89,opt,name=end_session,json=endSession,proto3,oneof"`
+}
+
+type Command_DropSessions struct {
+	DropSessions *DropSessions `protobuf:"bytes,90,opt,name=drop_sessions,json=dropSessions,proto3,oneof"`
+}
+
 type Command_CheckpointLeases struct {
 	CheckpointLeases *CheckpointLeases `protobuf:"bytes,96,opt,name=checkpoint_leases,json=checkpointLeases,proto3,oneof"`
 }
@@ -1246,6 +1328,22 @@ type Command_AdmitPeer struct {
 	AdmitPeer *AdmitPeer `protobuf:"bytes,164,opt,name=admit_peer,json=admitPeer,proto3,oneof"`
 }
 
+type Command_OpenConsole struct {
+	OpenConsole *OpenConsole `protobuf:"bytes,176,opt,name=open_console,json=openConsole,proto3,oneof"`
+}
+
+type Command_RecordConsole struct {
+	RecordConsole *RecordConsole `protobuf:"bytes,177,opt,name=record_console,json=recordConsole,proto3,oneof"`
+}
+
+type Command_CloseConsole struct {
+	CloseConsole *CloseConsole `protobuf:"bytes,178,opt,name=close_console,json=closeConsole,proto3,oneof"`
+}
+
+type Command_DropConsoles struct {
+	DropConsoles *DropConsoles `protobuf:"bytes,179,opt,name=drop_consoles,json=dropConsoles,proto3,oneof"`
+}
+
 type Command_PutWebhook struct {
 	PutWebhook *PutWebhook `protobuf:"bytes,168,opt,name=put_webhook,json=putWebhook,proto3,oneof"`
 }
@@ -1338,6 +1436,12 @@ func (*Command_PutSigningKeys) isCommand_Op() {}
 
 func (*Command_RecordDenials) isCommand_Op() {}
 
+func (*Command_NoteSessions) isCommand_Op() {}
+
+func (*Command_EndSession) isCommand_Op() {}
+
+func (*Command_DropSessions) isCommand_Op() {}
+
 func (*Command_CheckpointLeases) isCommand_Op() {}
 
 func (*Command_ExpireLeases) isCommand_Op() {}
@@ -1397,6 +1501,14 @@ func (*Command_NoteBackup) isCommand_Op() {}
 func (*Command_SetAutopilot) isCommand_Op() {}
 
 func (*Command_AdmitPeer) isCommand_Op() {}
+
+func (*Command_OpenConsole) isCommand_Op() {}
+
+func (*Command_RecordConsole) isCommand_Op() {}
+
+func (*Command_CloseConsole) isCommand_Op() {}
+
+func (*Command_DropConsoles) isCommand_Op() {}
 
 func (*Command_PutWebhook) isCommand_Op() {}
 
@@ -5046,9 +5158,9 @@ var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1fproto/internal/v1/console.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xa1-\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xac1\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -5109,7 +5221,11 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\rdelete_secret\x18T \x01(\v2\".holdfast.internal.v1.DeleteSecretH\x00R\fdeleteSecret\x12L\n" +
 	"\x0ereseal_secrets\x18U \x01(\v2#.holdfast.internal.v1.ResealSecretsH\x00R\rresealSecrets\x12P\n" +
 	"\x10put_signing_keys\x18V \x01(\v2$.holdfast.internal.v1.PutSigningKeysH\x00R\x0eputSigningKeys\x12L\n" +
-	"\x0erecord_denials\x18W \x01(\v2#.holdfast.internal.v1.RecordDenialsH\x00R\rrecordDenials\x12U\n" +
+	"\x0erecord_denials\x18W \x01(\v2#.holdfast.internal.v1.RecordDenialsH\x00R\rrecordDenials\x12I\n" +
+	"\rnote_sessions\x18X \x01(\v2\".holdfast.internal.v1.NoteSessionsH\x00R\fnoteSessions\x12C\n" +
+	"\vend_session\x18Y \x01(\v2 .holdfast.internal.v1.EndSessionH\x00R\n" +
+	"endSession\x12I\n" +
+	"\rdrop_sessions\x18Z \x01(\v2\".holdfast.internal.v1.DropSessionsH\x00R\fdropSessions\x12U\n" +
 	"\x11checkpoint_leases\x18` \x01(\v2&.holdfast.internal.v1.CheckpointLeasesH\x00R\x10checkpointLeases\x12I\n" +
 	"\rexpire_leases\x18a \x01(\v2\".holdfast.internal.v1.ExpireLeasesH\x00R\fexpireLeases\x12\\\n" +
 	"\x14create_agent_machine\x18h \x01(\v2(.holdfast.internal.v1.CreateAgentMachineH\x00R\x12createAgentMachine\x12L\n" +
@@ -5147,7 +5263,11 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"noteBackup\x12J\n" +
 	"\rset_autopilot\x18\xa3\x01 \x01(\v2\".holdfast.internal.v1.SetAutopilotH\x00R\fsetAutopilot\x12A\n" +
 	"\n" +
-	"admit_peer\x18\xa4\x01 \x01(\v2\x1f.holdfast.internal.v1.AdmitPeerH\x00R\tadmitPeer\x12D\n" +
+	"admit_peer\x18\xa4\x01 \x01(\v2\x1f.holdfast.internal.v1.AdmitPeerH\x00R\tadmitPeer\x12G\n" +
+	"\fopen_console\x18\xb0\x01 \x01(\v2!.holdfast.internal.v1.OpenConsoleH\x00R\vopenConsole\x12M\n" +
+	"\x0erecord_console\x18\xb1\x01 \x01(\v2#.holdfast.internal.v1.RecordConsoleH\x00R\rrecordConsole\x12J\n" +
+	"\rclose_console\x18\xb2\x01 \x01(\v2\".holdfast.internal.v1.CloseConsoleH\x00R\fcloseConsole\x12J\n" +
+	"\rdrop_consoles\x18\xb3\x01 \x01(\v2\".holdfast.internal.v1.DropConsolesH\x00R\fdropConsoles\x12D\n" +
 	"\vput_webhook\x18\xa8\x01 \x01(\v2 .holdfast.internal.v1.PutWebhookH\x00R\n" +
 	"putWebhook\x12M\n" +
 	"\x0edelete_webhook\x18\xa9\x01 \x01(\v2#.holdfast.internal.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12J\n" +
@@ -5544,41 +5664,48 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*ResealSecrets)(nil),           // 75: holdfast.internal.v1.ResealSecrets
 	(*PutSigningKeys)(nil),          // 76: holdfast.internal.v1.PutSigningKeys
 	(*RecordDenials)(nil),           // 77: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 78: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 79: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 80: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 81: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 82: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 83: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 84: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 85: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 86: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 87: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 88: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 89: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 90: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 91: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 92: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 93: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 94: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 95: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 96: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 97: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 98: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 99: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 100: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 101: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 102: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 103: holdfast.v1.Run
-	(*StoredToken)(nil),             // 104: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 105: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 106: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 107: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 108: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 109: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 110: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 111: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 112: holdfast.v1.ServiceState
+	(*NoteSessions)(nil),            // 78: holdfast.internal.v1.NoteSessions
+	(*EndSession)(nil),              // 79: holdfast.internal.v1.EndSession
+	(*DropSessions)(nil),            // 80: holdfast.internal.v1.DropSessions
+	(*CheckpointLeases)(nil),        // 81: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 82: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 83: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 84: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 85: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 86: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 87: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 88: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 89: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 90: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 91: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 92: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 93: holdfast.internal.v1.SetAutopilot
+	(*OpenConsole)(nil),             // 94: holdfast.internal.v1.OpenConsole
+	(*RecordConsole)(nil),           // 95: holdfast.internal.v1.RecordConsole
+	(*CloseConsole)(nil),            // 96: holdfast.internal.v1.CloseConsole
+	(*DropConsoles)(nil),            // 97: holdfast.internal.v1.DropConsoles
+	(*PutWebhook)(nil),              // 98: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 99: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 100: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 101: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 102: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 103: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 104: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 105: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 106: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 107: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 108: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 109: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 110: holdfast.v1.Run
+	(*StoredToken)(nil),             // 111: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 112: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 113: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 114: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 115: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 116: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 117: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 118: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 119: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
@@ -5625,98 +5752,105 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	75,  // 41: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
 	76,  // 42: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
 	77,  // 43: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	78,  // 44: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	79,  // 45: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	43,  // 46: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	44,  // 47: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	45,  // 48: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	46,  // 49: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	47,  // 50: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	48,  // 51: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	49,  // 52: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	50,  // 53: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	51,  // 54: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	52,  // 55: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	54,  // 56: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	55,  // 57: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	53,  // 58: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
-	56,  // 59: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	57,  // 60: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	58,  // 61: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	80,  // 62: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	81,  // 63: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	82,  // 64: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	83,  // 65: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	84,  // 66: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	85,  // 67: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	86,  // 68: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	87,  // 69: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	88,  // 70: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	89,  // 71: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	90,  // 72: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	10,  // 73: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
-	91,  // 74: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	92,  // 75: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	93,  // 76: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	8,   // 77: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	11,  // 78: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
-	66,  // 79: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
-	66,  // 80: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
-	94,  // 81: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	94,  // 82: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	95,  // 83: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	19,  // 84: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	96,  // 85: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	66,  // 86: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	97,  // 87: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	98,  // 88: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	62,  // 89: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	98,  // 90: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	66,  // 91: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
-	66,  // 92: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
-	26,  // 93: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
-	66,  // 94: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	63,  // 95: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	66,  // 96: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	66,  // 97: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	64,  // 98: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	35,  // 99: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	99,  // 100: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	65,  // 101: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	66,  // 102: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	35,  // 103: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	97,  // 104: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	100, // 105: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	101, // 106: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	35,  // 107: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	102, // 108: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	40,  // 109: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	103, // 110: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	40,  // 111: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 112: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	40,  // 113: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	102, // 114: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	104, // 115: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	105, // 116: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	104, // 117: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	106, // 118: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	106, // 119: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	107, // 120: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	108, // 121: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	109, // 122: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	109, // 123: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	110, // 124: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	111, // 125: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	112, // 126: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	111, // 127: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	60,  // 128: holdfast.internal.v1.CompareClocks.readings:type_name -> holdfast.internal.v1.ClockReading
-	66,  // 129: holdfast.internal.v1.ClockReading.at:type_name -> google.protobuf.Timestamp
-	66,  // 130: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	131, // [131:131] is the sub-list for method output_type
-	131, // [131:131] is the sub-list for method input_type
-	131, // [131:131] is the sub-list for extension type_name
-	131, // [131:131] is the sub-list for extension extendee
-	0,   // [0:131] is the sub-list for field type_name
+	78,  // 44: holdfast.internal.v1.Command.note_sessions:type_name -> holdfast.internal.v1.NoteSessions
+	79,  // 45: holdfast.internal.v1.Command.end_session:type_name -> holdfast.internal.v1.EndSession
+	80,  // 46: holdfast.internal.v1.Command.drop_sessions:type_name -> holdfast.internal.v1.DropSessions
+	81,  // 47: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	82,  // 48: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	43,  // 49: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	44,  // 50: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	45,  // 51: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	46,  // 52: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	47,  // 53: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	48,  // 54: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	49,  // 55: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	50,  // 56: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	51,  // 57: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	52,  // 58: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	54,  // 59: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	55,  // 60: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	53,  // 61: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
+	56,  // 62: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	57,  // 63: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	58,  // 64: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	83,  // 65: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	84,  // 66: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	85,  // 67: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	86,  // 68: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	87,  // 69: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	88,  // 70: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	89,  // 71: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	90,  // 72: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	91,  // 73: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	92,  // 74: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	93,  // 75: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	10,  // 76: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
+	94,  // 77: holdfast.internal.v1.Command.open_console:type_name -> holdfast.internal.v1.OpenConsole
+	95,  // 78: holdfast.internal.v1.Command.record_console:type_name -> holdfast.internal.v1.RecordConsole
+	96,  // 79: holdfast.internal.v1.Command.close_console:type_name -> holdfast.internal.v1.CloseConsole
+	97,  // 80: holdfast.internal.v1.Command.drop_consoles:type_name -> holdfast.internal.v1.DropConsoles
+	98,  // 81: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	99,  // 82: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	100, // 83: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	8,   // 84: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	11,  // 85: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
+	66,  // 86: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
+	66,  // 87: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
+	101, // 88: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	101, // 89: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	102, // 90: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	19,  // 91: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	103, // 92: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	66,  // 93: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	104, // 94: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	105, // 95: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	62,  // 96: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	105, // 97: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	66,  // 98: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
+	66,  // 99: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
+	26,  // 100: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
+	66,  // 101: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	63,  // 102: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	66,  // 103: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	66,  // 104: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	64,  // 105: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	35,  // 106: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	106, // 107: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	65,  // 108: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	66,  // 109: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	35,  // 110: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	104, // 111: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	107, // 112: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	108, // 113: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	35,  // 114: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	109, // 115: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	40,  // 116: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	110, // 117: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	40,  // 118: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 119: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	40,  // 120: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	109, // 121: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	111, // 122: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	112, // 123: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	111, // 124: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	113, // 125: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	113, // 126: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	114, // 127: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	115, // 128: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	116, // 129: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	116, // 130: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	117, // 131: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	118, // 132: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	119, // 133: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	118, // 134: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	60,  // 135: holdfast.internal.v1.CompareClocks.readings:type_name -> holdfast.internal.v1.ClockReading
+	66,  // 136: holdfast.internal.v1.ClockReading.at:type_name -> google.protobuf.Timestamp
+	66,  // 137: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	138, // [138:138] is the sub-list for method output_type
+	138, // [138:138] is the sub-list for method input_type
+	138, // [138:138] is the sub-list for extension type_name
+	138, // [138:138] is the sub-list for extension extendee
+	0,   // [0:138] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -5726,6 +5860,7 @@ func file_proto_internal_v1_command_proto_init() {
 	}
 	file_proto_internal_v1_access_proto_init()
 	file_proto_internal_v1_backup_proto_init()
+	file_proto_internal_v1_console_proto_init()
 	file_proto_internal_v1_event_proto_init()
 	file_proto_internal_v1_image_proto_init()
 	file_proto_internal_v1_install_proto_init()
@@ -5772,6 +5907,9 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_ResealSecrets)(nil),
 		(*Command_PutSigningKeys)(nil),
 		(*Command_RecordDenials)(nil),
+		(*Command_NoteSessions)(nil),
+		(*Command_EndSession)(nil),
+		(*Command_DropSessions)(nil),
 		(*Command_CheckpointLeases)(nil),
 		(*Command_ExpireLeases)(nil),
 		(*Command_CreateAgentMachine)(nil),
@@ -5802,6 +5940,10 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_NoteBackup)(nil),
 		(*Command_SetAutopilot)(nil),
 		(*Command_AdmitPeer)(nil),
+		(*Command_OpenConsole)(nil),
+		(*Command_RecordConsole)(nil),
+		(*Command_CloseConsole)(nil),
+		(*Command_DropConsoles)(nil),
 		(*Command_PutWebhook)(nil),
 		(*Command_DeleteWebhook)(nil),
 		(*Command_NoteDelivery)(nil),

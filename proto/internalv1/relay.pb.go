@@ -60,21 +60,58 @@ func (*RecordDenialsResponse) Descriptor() ([]byte, []int) {
 	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{0}
 }
 
+type NoteSessionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteSessionsResponse) Reset() {
+	*x = NoteSessionsResponse{}
+	mi := &file_proto_internal_v1_relay_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteSessionsResponse) ProtoMessage() {}
+
+func (x *NoteSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_relay_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteSessionsResponse.ProtoReflect.Descriptor instead.
+func (*NoteSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{1}
+}
+
 // ForwardedCaller accompanies a call that a peer forwards, in the metadata
 // holdfast-identity-bin. It is trusted if the certificate of the connection is a peer's.
 type ForwardedCaller struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Identity      *v1.Identity           `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
-	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"` // address of the caller
-	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`     // that received the call
-	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"` // as the audit trail names it
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`   // address of the caller
+	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`       // that received the call
+	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`   // as the audit trail names it
+	Session       *v1.Session            `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"` // of a person; unset: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ForwardedCaller) Reset() {
 	*x = ForwardedCaller{}
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[1]
+	mi := &file_proto_internal_v1_relay_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -86,7 +123,7 @@ func (x *ForwardedCaller) String() string {
 func (*ForwardedCaller) ProtoMessage() {}
 
 func (x *ForwardedCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[1]
+	mi := &file_proto_internal_v1_relay_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -99,7 +136,7 @@ func (x *ForwardedCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedCaller.ProtoReflect.Descriptor instead.
 func (*ForwardedCaller) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{1}
+	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ForwardedCaller) GetIdentity() *v1.Identity {
@@ -130,20 +167,30 @@ func (x *ForwardedCaller) GetMethod() string {
 	return ""
 }
 
+func (x *ForwardedCaller) GetSession() *v1.Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
 var File_proto_internal_v1_relay_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_relay_proto_rawDesc = "" +
 	"\n" +
 	"\x1dproto/internal/v1/relay.proto\x12\x14holdfast.internal.v1\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1eproto/internal/v1/access.proto\"\x17\n" +
-	"\x15RecordDenialsResponse\"\x88\x01\n" +
+	"\x15RecordDenialsResponse\"\x16\n" +
+	"\x14NoteSessionsResponse\"\xb8\x01\n" +
 	"\x0fForwardedCaller\x121\n" +
 	"\bidentity\x18\x01 \x01(\v2\x15.holdfast.v1.IdentityR\bidentity\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
 	"\x04peer\x18\x03 \x01(\tR\x04peer\x12\x16\n" +
-	"\x06method\x18\x04 \x01(\tR\x06method2o\n" +
+	"\x06method\x18\x04 \x01(\tR\x06method\x12.\n" +
+	"\asession\x18\x05 \x01(\v2\x14.holdfast.v1.SessionR\asession2\xcf\x01\n" +
 	"\n" +
 	"AuditRelay\x12a\n" +
-	"\rRecordDenials\x12#.holdfast.internal.v1.RecordDenials\x1a+.holdfast.internal.v1.RecordDenialsResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
+	"\rRecordDenials\x12#.holdfast.internal.v1.RecordDenials\x1a+.holdfast.internal.v1.RecordDenialsResponse\x12^\n" +
+	"\fNoteSessions\x12\".holdfast.internal.v1.NoteSessions\x1a*.holdfast.internal.v1.NoteSessionsResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
 	file_proto_internal_v1_relay_proto_rawDescOnce sync.Once
@@ -157,22 +204,28 @@ func file_proto_internal_v1_relay_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_relay_proto_rawDescData
 }
 
-var file_proto_internal_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_proto_internal_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_proto_internal_v1_relay_proto_goTypes = []any{
 	(*RecordDenialsResponse)(nil), // 0: holdfast.internal.v1.RecordDenialsResponse
-	(*ForwardedCaller)(nil),       // 1: holdfast.internal.v1.ForwardedCaller
-	(*v1.Identity)(nil),           // 2: holdfast.v1.Identity
-	(*RecordDenials)(nil),         // 3: holdfast.internal.v1.RecordDenials
+	(*NoteSessionsResponse)(nil),  // 1: holdfast.internal.v1.NoteSessionsResponse
+	(*ForwardedCaller)(nil),       // 2: holdfast.internal.v1.ForwardedCaller
+	(*v1.Identity)(nil),           // 3: holdfast.v1.Identity
+	(*v1.Session)(nil),            // 4: holdfast.v1.Session
+	(*RecordDenials)(nil),         // 5: holdfast.internal.v1.RecordDenials
+	(*NoteSessions)(nil),          // 6: holdfast.internal.v1.NoteSessions
 }
 var file_proto_internal_v1_relay_proto_depIdxs = []int32{
-	2, // 0: holdfast.internal.v1.ForwardedCaller.identity:type_name -> holdfast.v1.Identity
-	3, // 1: holdfast.internal.v1.AuditRelay.RecordDenials:input_type -> holdfast.internal.v1.RecordDenials
-	0, // 2: holdfast.internal.v1.AuditRelay.RecordDenials:output_type -> holdfast.internal.v1.RecordDenialsResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 0: holdfast.internal.v1.ForwardedCaller.identity:type_name -> holdfast.v1.Identity
+	4, // 1: holdfast.internal.v1.ForwardedCaller.session:type_name -> holdfast.v1.Session
+	5, // 2: holdfast.internal.v1.AuditRelay.RecordDenials:input_type -> holdfast.internal.v1.RecordDenials
+	6, // 3: holdfast.internal.v1.AuditRelay.NoteSessions:input_type -> holdfast.internal.v1.NoteSessions
+	0, // 4: holdfast.internal.v1.AuditRelay.RecordDenials:output_type -> holdfast.internal.v1.RecordDenialsResponse
+	1, // 5: holdfast.internal.v1.AuditRelay.NoteSessions:output_type -> holdfast.internal.v1.NoteSessionsResponse
+	4, // [4:6] is the sub-list for method output_type
+	2, // [2:4] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_relay_proto_init() }
@@ -187,7 +240,7 @@ func file_proto_internal_v1_relay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_relay_proto_rawDesc), len(file_proto_internal_v1_relay_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,15 +22,17 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	AuditRelay_RecordDenials_FullMethodName = "/holdfast.internal.v1.AuditRelay/RecordDenials"
+	AuditRelay_NoteSessions_FullMethodName  = "/holdfast.internal.v1.AuditRelay/NoteSessions"
 )
 
 // AuditRelayClient is the client API for AuditRelay service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuditRelay receives the denials of other peers. Only the leader serves it.
+// AuditRelay receives the denials and the new sessions of other peers. Only the leader serves it.
 type AuditRelayClient interface {
 	RecordDenials(ctx context.Context, in *RecordDenials, opts ...grpc.CallOption) (*RecordDenialsResponse, error)
+	NoteSessions(ctx context.Context, in *NoteSessions, opts ...grpc.CallOption) (*NoteSessionsResponse, error)
 }
 
 type auditRelayClient struct {
@@ -51,13 +53,24 @@ func (c *auditRelayClient) RecordDenials(ctx context.Context, in *RecordDenials,
 	return out, nil
 }
 
+func (c *auditRelayClient) NoteSessions(ctx context.Context, in *NoteSessions, opts ...grpc.CallOption) (*NoteSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(NoteSessionsResponse)
+	err := c.cc.Invoke(ctx, AuditRelay_NoteSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AuditRelayServer is the server API for AuditRelay service.
 // All implementations must embed UnimplementedAuditRelayServer
 // for forward compatibility.
 //
-// AuditRelay receives the denials of other peers. Only the leader serves it.
+// AuditRelay receives the denials and the new sessions of other peers. Only the leader serves it.
 type AuditRelayServer interface {
 	RecordDenials(context.Context, *RecordDenials) (*RecordDenialsResponse, error)
+	NoteSessions(context.Context, *NoteSessions) (*NoteSessionsResponse, error)
 	mustEmbedUnimplementedAuditRelayServer()
 }
 
@@ -70,6 +83,9 @@ type UnimplementedAuditRelayServer struct{}
 
 func (UnimplementedAuditRelayServer) RecordDenials(context.Context, *RecordDenials) (*RecordDenialsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordDenials not implemented")
+}
+func (UnimplementedAuditRelayServer) NoteSessions(context.Context, *NoteSessions) (*NoteSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method NoteSessions not implemented")
 }
 func (UnimplementedAuditRelayServer) mustEmbedUnimplementedAuditRelayServer() {}
 func (UnimplementedAuditRelayServer) testEmbeddedByValue()                    {}
@@ -110,6 +126,24 @@ func _AuditRelay_RecordDenials_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AuditRelay_NoteSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(NoteSessions)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AuditRelayServer).NoteSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AuditRelay_NoteSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AuditRelayServer).NoteSessions(ctx, req.(*NoteSessions))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AuditRelay_ServiceDesc is the grpc.ServiceDesc for AuditRelay service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -120,6 +154,10 @@ var AuditRelay_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RecordDenials",
 			Handler:    _AuditRelay_RecordDenials_Handler,
+		},
+		{
+			MethodName: "NoteSessions",
+			Handler:    _AuditRelay_NoteSessions_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

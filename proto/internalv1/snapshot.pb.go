@@ -55,6 +55,9 @@ const (
 	SnapshotRecord_WAVES             SnapshotRecord_Table = 22
 	SnapshotRecord_WAVE_MEMBERS      SnapshotRecord_Table = 23
 	SnapshotRecord_PEER_ADMISSIONS   SnapshotRecord_Table = 25
+	SnapshotRecord_SESSIONS          SnapshotRecord_Table = 26
+	SnapshotRecord_CONSOLE_SESSIONS  SnapshotRecord_Table = 27
+	SnapshotRecord_CONSOLE_OUTPUT    SnapshotRecord_Table = 28
 	SnapshotRecord_STAGED_BACKUP     SnapshotRecord_Table = 30
 	SnapshotRecord_OUTCOMES          SnapshotRecord_Table = 31
 )
@@ -88,6 +91,9 @@ var (
 		22: "WAVES",
 		23: "WAVE_MEMBERS",
 		25: "PEER_ADMISSIONS",
+		26: "SESSIONS",
+		27: "CONSOLE_SESSIONS",
+		28: "CONSOLE_OUTPUT",
 		30: "STAGED_BACKUP",
 		31: "OUTCOMES",
 	}
@@ -118,6 +124,9 @@ var (
 		"WAVES":             22,
 		"WAVE_MEMBERS":      23,
 		"PEER_ADMISSIONS":   25,
+		"SESSIONS":          26,
+		"CONSOLE_SESSIONS":  27,
+		"CONSOLE_OUTPUT":    28,
 		"STAGED_BACKUP":     30,
 		"OUTCOMES":          31,
 	}
@@ -230,6 +239,7 @@ type Meta struct {
 	OutcomeBytes      uint64                 `protobuf:"varint,30,opt,name=outcome_bytes,json=outcomeBytes,proto3" json:"outcome_bytes,omitempty"`             // size of all remembered outcomes
 	EndedGeneration   uint64                 `protobuf:"varint,31,opt,name=ended_generation,json=endedGeneration,proto3" json:"ended_generation,omitempty"`    // the highest one of the leases that were deleted
 	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`
+	ConsoleBytes      int64                  `protobuf:"varint,32,opt,name=console_bytes,json=consoleBytes,proto3" json:"console_bytes,omitempty"` // of all records of console sessions
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -437,6 +447,13 @@ func (x *Meta) GetClock() *Clock {
 		return x.Clock
 	}
 	return nil
+}
+
+func (x *Meta) GetConsoleBytes() int64 {
+	if x != nil {
+		return x.ConsoleBytes
+	}
+	return 0
 }
 
 // Clock controls how the record's time advances: with leaders' monotonic clocks. Their wall clocks
@@ -738,7 +755,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xc6\a\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xeb\a\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -773,7 +790,8 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x11forgotten_outcome\x18\x1d \x01(\x04R\x10forgottenOutcome\x12#\n" +
 	"\routcome_bytes\x18\x1e \x01(\x04R\foutcomeBytes\x12)\n" +
 	"\x10ended_generation\x18\x1f \x01(\x04R\x0fendedGeneration\x121\n" +
-	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\"\xea\x01\n" +
+	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\x12#\n" +
+	"\rconsole_bytes\x18  \x01(\x03R\fconsoleBytes\"\xea\x01\n" +
 	"\x05Clock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1b\n" +
 	"\tuptime_ms\x18\x02 \x01(\x03R\buptimeMs\x12\x19\n" +
@@ -789,11 +807,11 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12*\n" +
-	"\x05value\x18\x05 \x01(\v2\x14.google.protobuf.AnyR\x05value\"\x9b\x04\n" +
+	"\x05value\x18\x05 \x01(\v2\x14.google.protobuf.AnyR\x05value\"\xd3\x04\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\x9e\x03\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\xd6\x03\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -825,7 +843,10 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\bWEBHOOKS\x10\x15\x12\t\n" +
 	"\x05WAVES\x10\x16\x12\x10\n" +
 	"\fWAVE_MEMBERS\x10\x17\x12\x13\n" +
-	"\x0fPEER_ADMISSIONS\x10\x19\x12\x11\n" +
+	"\x0fPEER_ADMISSIONS\x10\x19\x12\f\n" +
+	"\bSESSIONS\x10\x1a\x12\x14\n" +
+	"\x10CONSOLE_SESSIONS\x10\x1b\x12\x12\n" +
+	"\x0eCONSOLE_OUTPUT\x10\x1c\x12\x11\n" +
 	"\rSTAGED_BACKUP\x10\x1e\x12\f\n" +
 	"\bOUTCOMES\x10\x1f\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +

@@ -41,40 +41,42 @@ type builtIn struct {
 
 func newBuiltIn() *builtIn { return &builtIn{parsed: newLRU[jose.JSONWebKey](maxSigningKeys)} }
 
-// accessToken returns the identity of the bearer of an access token, and the token's end. It must
-// be of a configured issuer or of the built-in one.
-func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, time.Time, error) {
+// accessToken returns the identity of the bearer of an access token, the token's end, and the id of
+// its session. It must be of a configured issuer or of the built-in one, whose tokens end with the
+// client's and have no session.
+func (g *Gate) accessToken(
+	ctx context.Context, token, source string,
+) (id *holdfastv1.Identity, ends time.Time, session string, err error) {
 	h, ok := peek(token)
 	if !ok {
-		return nil, time.Time{}, unauthenticated(ReasonBadCredentials, "cannot parse the access token: is it complete?")
+		return nil, ends, "", unauthenticated(ReasonBadCredentials, "cannot parse the access token: is it complete?")
 	}
 	if i := g.oidc.by[h.Issuer]; i != nil {
-		id, end, err := i.verify(ctx, token)
+		id, end, session, err := i.verify(ctx, token)
 		if err != nil {
-			return nil, end, err
+			return nil, end, "", err
 		}
-		return id, end, nil
+		return id, end, session, nil
 	}
 	r := g.deps.Records()
 	key := signingKey(r, h.KeyID)
 	if key == nil {
 		// Another peer may have just created the key and signed a token with it.
 		hash := sum(h.KeyID)
-		var err error
 		if r, err = g.readFresh(ctx, hash, source); err != nil {
-			return nil, time.Time{}, unknownIssuer(err)
+			return nil, ends, "", unknownIssuer(err)
 		}
 		if key = signingKey(r, h.KeyID); key == nil {
 			g.lookups.remember(hash)
-			return nil, time.Time{}, unknownIssuer(errUnknownToken())
+			return nil, ends, "", unknownIssuer(errUnknownToken())
 		}
 	}
 	claims, refusal := g.builtIn.verify(key, token, g.now())
 	if refusal != nil {
-		return nil, time.Time{}, refusal
+		return nil, ends, "", refusal
 	}
-	id, err := g.clientIdentity(ctx, claims, source)
-	return id, claims.Expiry.Time(), err
+	id, err = g.clientIdentity(ctx, claims, source)
+	return id, claims.Expiry.Time(), "", err
 }
 
 // unknownIssuer rewords the error about an unknown token if the unknown part is the

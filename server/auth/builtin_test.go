@@ -165,7 +165,7 @@ func FuzzAccessToken(f *testing.F) {
 	f.Add("e30.e30.")
 	f.Add(`eyJraWQiOiJrMSJ9.eyJpc3MiOm51bGx9.AA`)
 	f.Fuzz(func(t *testing.T, token string) {
-		id, _, err := g.accessToken(context.Background(), token, "fuzz")
+		id, _, _, err := g.accessToken(context.Background(), token, "fuzz")
 		if err == nil && token != good {
 			// ECDSA signatures and base64 have one spelling each here; another token was
 			// never signed.

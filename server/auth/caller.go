@@ -20,6 +20,8 @@ type Caller struct {
 	seen  seen      // the last successful check of the token
 	until time.Time // end of the access token that the call arrived with; zero: none
 	gate  *Gate     // of the peer where the call arrived; nil for a forwarded call
+
+	session *holdfastv1.Session // of a person, or nil
 }
 
 // seen remembers a successful check of a token. It holds until any token changes
@@ -75,6 +77,7 @@ func Command(ctx context.Context) *internalv1.Command {
 		Pools:     id.GetPools(),
 		MachineId: id.GetMachineId(),
 		Role:      id.GetRole(),
+		SessionId: from.Session().GetSessionId(),
 	}
 	return c
 }

@@ -59,7 +59,8 @@ func keyOf(e *holdfastv1.AuditEvent) denialKey {
 	}
 }
 
-// Denials buffers refusals and writes them to the audit trail, several in one command.
+// Denials buffers refusals and writes them to the audit trail, several in one command. It also
+// writes new sessions to the state.
 // The buffer is bounded. A peer that crashes loses the failed authentications of the last
 // second and the merged refusals of the last minute.
 type Denials struct {
@@ -68,6 +69,8 @@ type Denials struct {
 	metrics *metrics
 	now     func() time.Time
 	soon    chan struct{}
+
+	sessions *notes
 
 	mu       sync.Mutex
 	kept     batch
@@ -214,6 +217,9 @@ func (d *Denials) Run(ctx context.Context) error {
 		}
 		if err := d.flush(ctx, false); err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "writing refused calls to the audit trail failed, will retry", "error", err)
+		}
+		if err := d.sessions.flush(ctx); err != nil && ctx.Err() == nil {
+			d.log.WarnContext(ctx, "recording new sessions failed, will retry", "error", err)
 		}
 		pause := time.NewTimer(denialPause)
 		select {

@@ -31,7 +31,7 @@ func Forward(ctx context.Context, md metadata.MD) {
 		return
 	}
 	b, err := proto.Marshal(&internalv1.ForwardedCaller{
-		Identity: c.Identity, Source: c.Source, Peer: c.Peer, Method: c.Method,
+		Identity: c.Identity, Source: c.Source, Peer: c.Peer, Method: c.Method, Session: c.session,
 	})
 	if err == nil {
 		md.Set(headerIdentity, string(b)) // without it this peer is the caller, and the next one refuses it
@@ -54,7 +54,8 @@ func forwarded(values []string, from string) (*Caller, *Error) {
 	if _, known := holdfastv1.Role_Value_name[int32(id.GetRole())]; !known {
 		id.Role = holdfastv1.Role_ROLE_UNSPECIFIED // a role of a newer version has no rights here
 	}
-	return &Caller{Identity: id, Source: f.GetSource(), Peer: f.GetPeer(), Method: f.GetMethod()}, nil
+	return &Caller{Identity: id, Source: f.GetSource(), Peer: f.GetPeer(), Method: f.GetMethod(),
+		session: f.GetSession()}, nil
 }
 
 // stripped returns a context without the metadata that only peers may send. Identity is whether

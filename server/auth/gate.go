@@ -75,6 +75,9 @@ type Deps struct {
 	Fresh func(context.Context) (Records, error)
 	// Report writes refusals to the audit trail.
 	Report func(context.Context, *internalv1.RecordDenials) error
+	// Session returns a session of the state, and Note writes new ones to it. Both may be nil.
+	Session func(id string) (*holdfastv1.Session, bool)
+	Note    func(context.Context, *internalv1.NoteSessions) error
 }
 
 // Gate authenticates and authorizes the calls of one peer.
@@ -85,6 +88,7 @@ type Gate struct {
 	rules   map[string]*methodRule // by full gRPC method
 	limits  *limits
 	denials *Denials
+	notes   *notes
 	lookups *lookups
 	known   known
 	oidc    *issuers
@@ -119,7 +123,9 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 		now:     cfg.Now,
 		body:    bodyTimeout,
 	}
+	g.notes = newNotes(deps.Note, cfg.Logger)
 	g.denials = newDenials(deps.Report, cfg.Logger, g.metrics)
+	g.denials.sessions = g.notes
 	for name, r := range policy() {
 		if r.set() {
 			g.rules["/"+name] = &methodRule{Rule: r, name: name, read: readOnly(name)}

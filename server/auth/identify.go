@@ -21,8 +21,9 @@ type presented struct {
 	certError *Error          // the refusal of the certificate
 	bearer    []string
 	forwarded []string
-	method    string // as in the audit trail
-	page      bool   // a browser opens a page; without credentials it is sent to sign in
+	method    string  // as in the audit trail
+	page      bool    // a browser opens a page; without credentials it is sent to sign in
+	cookie    *Cookie // that has the token, if any
 }
 
 // peer reports whether a call arrived over a connection of another peer of this cluster.
@@ -103,10 +104,17 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	switch {
 	case token != "" && isJWT(token):
 		var err error
-		c.Identity, c.until, err = g.accessToken(ctx, token, p.source)
+		var tokens string
+		if c.Identity, c.until, tokens, err = g.accessToken(ctx, token, p.source); err == nil {
+			g.sessionOf(c, p.cookie, tokens)
+		}
 		return c, err
 	case token != "":
-		return c, g.bearer(ctx, token, c)
+		err := g.bearer(ctx, token, c)
+		if err == nil {
+			g.sessionOf(c, p.cookie, "")
+		}
+		return c, err
 	case p.cert == nil:
 		return nil, unauthenticated(ReasonNoCredentials,
 			"no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), "+
@@ -194,6 +202,9 @@ func (g *Gate) recheck(c *Caller, before seen) (seen, *Error) {
 	id, now := c.Identity, g.now()
 	if !c.until.IsZero() && !now.Before(c.until) {
 		return before, unauthenticated(ReasonTokenExpired, "the access token expired at %s: get a new one", stamp(c.until))
+	}
+	if err := g.sessionGood(c); err != nil {
+		return before, err
 	}
 	if id.GetTokenId() == "" {
 		return before, nil

@@ -3,6 +3,8 @@ package auth
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +42,9 @@ type Issuer struct {
 	// PoolsClaim is the claim with the pools that the caller is scoped to. If it is set
 	// and a token names no pool, viewers and operators have no role.
 	PoolsClaim string `json:"pools_claim"`
+	// MaxTokenHours is how long a token is accepted after it was issued, whatever its expiry;
+	// default 24.
+	MaxTokenHours int `json:"max_token_hours"`
 	// People configures how people sign in with the issuer.
 	People
 }
@@ -48,6 +53,9 @@ const (
 	issuerTimeout  = 5 * time.Second  // of one request to an issuer
 	issuerPause    = 10 * time.Second // between two requests for its discovery document or new keys
 	maxIssuerReply = 1 << 20          // bytes
+
+	defaultTokenHours = 24
+	maxTokenHours     = 365 * 24
 )
 
 // check validates the configuration of an issuer, and fills in defaults.
@@ -71,6 +79,11 @@ func (i *Issuer) check() error {
 				i.URL, from, to)
 		}
 	}
+	if i.MaxTokenHours < 0 || i.MaxTokenHours > maxTokenHours {
+		return fmt.Errorf("issuer %q: max_token_hours %d: want 1 to %d, or 0 for %d", i.URL, i.MaxTokenHours, maxTokenHours,
+			defaultTokenHours)
+	}
+	i.MaxTokenHours = cmp.Or(i.MaxTokenHours, defaultTokenHours)
 	i.UserClaim = cmp.Or(i.UserClaim, "sub")
 	i.RolesClaim = cmp.Or(i.RolesClaim, "roles")
 	if err := i.People.check(u.Host); err != nil {
@@ -244,35 +257,78 @@ func asymmetric() []string {
 	}
 }
 
-// verify checks an access token, and returns the identity in it and its end.
-func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity, time.Time, *Error) {
+// verify checks an access token, and returns the identity in it, its end, and the id of its
+// session.
+func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity, time.Time, string, *Error) {
+	var none time.Time
 	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
 	defer cancel()
 	v, err := i.ready(ctx)
 	if err != nil {
-		return nil, time.Time{}, i.unreachable(err)
+		return nil, none, "", i.unreachable(err)
 	}
 	t, err := v.Verify(ctx, token)
 	var expired *oidc.TokenExpiredError
 	switch {
 	case errors.As(err, &expired):
-		return nil, time.Time{}, unauthenticated(ReasonTokenExpired,
+		return nil, none, "", unauthenticated(ReasonTokenExpired,
 			"the access token of %s expired at %s: get a new one there", i.cfg.URL, stamp(expired.Expiry))
 	case err != nil && (strings.Contains(err.Error(), "fetching keys") || ctx.Err() != nil):
-		return nil, time.Time{}, i.unreachable(errors.New("fetch its keys")) // go-oidc wraps no cause here
+		return nil, none, "", i.unreachable(errors.New("fetch its keys")) // go-oidc wraps no cause here
 	case err != nil:
-		return nil, time.Time{}, unauthenticated(ReasonTokenInvalid,
+		return nil, none, "", unauthenticated(ReasonTokenInvalid,
 			"invalid access token of %s: want a signature of the issuer, an expiry, and the audience %q",
 			i.cfg.URL, i.cfg.Audience)
 	}
 	i.note(nil)
+	ends, refusal := i.endOf(t)
+	if refusal != nil {
+		return nil, none, "", refusal
+	}
 	var claims map[string]any
 	if err := t.Claims(&claims); err != nil {
-		return nil, time.Time{}, unauthenticated(ReasonTokenInvalid,
+		return nil, none, "", unauthenticated(ReasonTokenInvalid,
 			"cannot parse the claims of the access token of %s", i.cfg.URL)
 	}
 	id, refusal := i.identity(claims)
-	return id, t.Expiry, refusal
+	return id, ends, sessionID(t, claims, token), refusal
+}
+
+// issuedEarly is how far an issuer's clock may be ahead.
+const issuedEarly = time.Minute
+
+// endOf returns the end of a valid token: its own, or earlier if it lasts longer than a token may.
+func (i *issuer) endOf(t *oidc.IDToken) (time.Time, *Error) {
+	most, now := time.Duration(i.cfg.MaxTokenHours)*time.Hour, i.now()
+	last := t.IssuedAt.Add(most)
+	switch {
+	case t.IssuedAt.After(now.Add(issuedEarly)):
+		return last, unauthenticated(ReasonTokenInvalid, "the access token of %s was issued at %s, which is not yet",
+			i.cfg.URL, stamp(t.IssuedAt))
+	case t.Expiry.Sub(now) <= most && t.IssuedAt.IsZero(), !t.Expiry.After(last):
+		return t.Expiry, nil
+	case t.IssuedAt.IsZero():
+		return last, unauthenticated(ReasonTokenInvalid, "the access token of %s expires at %s and has no iat: want one, or "+
+			"an end within %d h (max_token_hours)", i.cfg.URL, stamp(t.Expiry), i.cfg.MaxTokenHours)
+	case !now.Before(last):
+		return last, unauthenticated(ReasonTokenExpired, "the access token of %s was issued at %s, and is accepted for "+
+			"%d h (max_token_hours): get a new one there", i.cfg.URL, stamp(t.IssuedAt), i.cfg.MaxTokenHours)
+	}
+	return last, nil
+}
+
+// sessionID returns the id of the session of a token: the same for all tokens of one sign-in, if
+// the issuer names it (sid), else of this token alone.
+func sessionID(t *oidc.IDToken, claims map[string]any, token string) string {
+	named, _ := claims["sid"].(string)
+	if named == "" {
+		named, _ = claims["jti"].(string)
+	}
+	if named == "" {
+		named = token
+	}
+	sum := sha256.Sum256([]byte(t.Issuer + "\n" + t.Subject + "\n" + named))
+	return "oidc-" + hex.EncodeToString(sum[:12])
 }
 
 func (i *issuer) unreachable(err error) *Error {

@@ -296,7 +296,7 @@ func FuzzDiscovery(f *testing.F) {
 		i := newIssuer(cfg, http.DefaultTransport, time.Now, slog.New(slog.DiscardHandler))
 		i.client.Timeout = time.Second
 		for _, token := range []string{good, forged} {
-			id, _, err := i.verify(context.Background(), token)
+			id, _, _, err := i.verify(context.Background(), token)
 			if (id == nil) == (err == nil) || id != nil && (token == forged || id.GetRole() != 0) {
 				t.Fatalf("got %v, %v", id, err)
 			}

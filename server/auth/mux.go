@@ -42,24 +42,33 @@ type Mux struct {
 
 // cookie is a cookie that may contain a token. Without a name it is not used.
 type cookie struct {
-	name  string
-	token func(value string) (string, bool)
+	name string
+	open func(value string) (Cookie, bool)
 }
 
-// of returns the token in a request's cookie, as a list of at most one.
-func (c *cookie) of(r *http.Request) ([]string, *Error) {
+// of returns the content of a request's cookie, or nil.
+func (c *cookie) of(r *http.Request) (*Cookie, *Error) {
 	if c.name == "" {
 		return nil, nil
 	}
-	sent, err := r.Cookie(c.name)
+	sent, err := r.Cookie(CookieName(r, c.name))
 	if err != nil {
 		return nil, nil //nolint:nilerr // the request has no such cookie
 	}
-	token, ok := c.token(sent.Value)
+	content, ok := c.open(sent.Value)
 	if !ok {
 		return nil, unauthenticated(ReasonTokenExpired, "the session has expired: sign in again")
 	}
-	return []string{token}, nil
+	return &content, nil
+}
+
+// CookieName returns the name of a cookie of this host. With TLS it has the prefix __Host-, so that
+// neither another host of the domain nor a page without TLS can set it.
+func CookieName(r *http.Request, name string) string {
+	if r.TLS != nil {
+		return "__Host-" + name
+	}
+	return name
 }
 
 // NewMux returns a mux without routes.
@@ -70,11 +79,12 @@ func (g *Gate) NewMux() *Mux {
 // WithCookie returns a Mux for adding routes that users open in a browser. On those
 // routes a request without an Authorization header may carry its token in that cookie.
 // Browsers send cookies with the requests of other sites too, so the handlers must check
-// that a request comes from one of their own pages. Token returns the token for a
-// cookie's value, and whether the cookie is valid.
-func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *Mux {
+// that a request comes from one of their own pages. Open returns the content of a
+// cookie's value, and whether the cookie is valid. With TLS the name has the prefix __Host-, with
+// which a browser accepts a cookie only from this host, over TLS.
+func (m *Mux) WithCookie(name string, open func(value string) (Cookie, bool)) *Mux {
 	c := *m
-	c.cookie = cookie{name: name, token: token}
+	c.cookie = cookie{name: name, open: open}
 	return &c
 }
 
@@ -83,8 +93,13 @@ func (m *Mux) Routes() []Route { return *m.routes }
 
 // ServeHTTP implements http.Handler. A path with double slashes or dot segments is served as the
 // path without them. ServeMux would redirect it, and clients in the field do not follow redirects,
-// or repeat the request without its body or token.
-func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, cleaned(r)) }
+// or repeat the request without its body or token. Browsers must not guess the type of an answer,
+// and pages of other sites cannot embed one.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+	m.mux.ServeHTTP(w, cleaned(r))
+}
 
 // cleaned returns the request with a clean path.
 func cleaned(r *http.Request) *http.Request {
@@ -158,9 +173,12 @@ func (g *Gate) guard(pattern string, rule Rule, writeError ErrorWriter, cookie c
 		p := g.fromHTTP(r, pattern)
 		if len(p.bearer) == 0 {
 			var over *Error
-			if p.bearer, over = cookie.of(r); over != nil {
+			if p.cookie, over = cookie.of(r); over != nil {
 				refuse(w, r, writeError, over)
 				return
+			}
+			if p.cookie != nil {
+				p.bearer = []string{p.cookie.Token}
 			}
 		}
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -223,8 +241,13 @@ func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
 // needed. A token in the header proves that the sender knows it, and programs other than
 // browsers send neither Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter
 // check.
+//
+// A read is refused too, unless a person follows a link: its answer is not for that page, but it
+// costs the peer as much as that of any other call.
 func (g *Gate) sameSite(r *http.Request) error {
-	if len(r.Header.Values("Authorization")) > 0 || new(http.CrossOriginProtection).Check(r) == nil {
+	crossRead := r.Header.Get("Sec-Fetch-Site") == "cross-site" &&
+		(r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document")
+	if len(r.Header.Values("Authorization")) > 0 || new(http.CrossOriginProtection).Check(r) == nil && !crossRead {
 		return nil
 	}
 	g.metrics.refused.WithLabelValues(ReasonCrossOrigin).Inc()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -19,33 +20,58 @@ type Peers interface {
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
 
-// Relay sends refusals to the leader, which commits them.
+// Relay sends refusals and new sessions to the leader, which commits them.
 type Relay struct {
 	internalv1.UnimplementedAuditRelayServer
 	peers  Peers
-	commit func(context.Context, *internalv1.RecordDenials) error
+	commit func(context.Context, *internalv1.Command) error
 }
 
 // NewRelay returns a relay. The leader calls commit.
-func NewRelay(peers Peers, commit func(context.Context, *internalv1.RecordDenials) error) *Relay {
+func NewRelay(peers Peers, commit func(context.Context, *internalv1.Command) error) *Relay {
 	return &Relay{peers: peers, commit: commit}
+}
+
+// leader returns the connection to the leader, or nil if this peer leads.
+func (r *Relay) leader() (grpc.ClientConnInterface, error) {
+	id, self, ok := r.peers.Leader()
+	switch {
+	case !ok:
+		return nil, errors.New("no leader is known")
+	case self:
+		return nil, nil
+	}
+	return r.peers.PeerConn(id)
 }
 
 // Report implements Deps.Report.
 func (r *Relay) Report(ctx context.Context, d *internalv1.RecordDenials) error {
-	id, self, ok := r.peers.Leader()
+	leader, err := r.leader()
 	switch {
-	case !ok:
-		return errors.New("no leader is known")
-	case self:
-		return r.commit(ctx, d)
+	case err != nil:
+	case leader == nil:
+		_, err = r.RecordDenials(ctx, d)
+	default:
+		_, err = internalv1.NewAuditRelayClient(leader).RecordDenials(ctx, d)
 	}
-	conn, err := r.peers.PeerConn(id)
 	if err != nil {
-		return err
+		return fmt.Errorf("report to the leader: %w", err)
 	}
-	if _, err := internalv1.NewAuditRelayClient(conn).RecordDenials(ctx, d); err != nil {
-		return fmt.Errorf("report to leader %s: %w", id, err)
+	return nil
+}
+
+// Note implements Deps.Note.
+func (r *Relay) Note(ctx context.Context, n *internalv1.NoteSessions) error {
+	leader, err := r.leader()
+	switch {
+	case err != nil:
+	case leader == nil:
+		_, err = r.NoteSessions(ctx, n)
+	default:
+		_, err = internalv1.NewAuditRelayClient(leader).NoteSessions(ctx, n)
+	}
+	if err != nil {
+		return fmt.Errorf("note sessions at the leader: %w", err)
 	}
 	return nil
 }
@@ -54,10 +80,16 @@ func (r *Relay) Report(ctx context.Context, d *internalv1.RecordDenials) error {
 func (r *Relay) RecordDenials(
 	ctx context.Context, d *internalv1.RecordDenials,
 ) (*internalv1.RecordDenialsResponse, error) {
-	if err := r.commit(ctx, d); err != nil {
-		return nil, err
-	}
-	return &internalv1.RecordDenialsResponse{}, nil
+	err := r.commit(ctx, &internalv1.Command{Op: &internalv1.Command_RecordDenials{RecordDenials: d}})
+	return &internalv1.RecordDenialsResponse{}, err
+}
+
+// NoteSessions commits the new sessions of another peer.
+func (r *Relay) NoteSessions(
+	ctx context.Context, n *internalv1.NoteSessions,
+) (*internalv1.NoteSessionsResponse, error) {
+	err := r.commit(ctx, &internalv1.Command{Op: &internalv1.Command_NoteSessions{NoteSessions: n}})
+	return &internalv1.NoteSessionsResponse{}, err
 }
 
 // Node is the peer that a gate protects (*cluster.Node).
@@ -75,12 +107,9 @@ type State interface {
 // ForNode returns the gate of a peer and its relay. The caller must register the relay
 // and run the gate's Denials.
 func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
-	relay := NewRelay(node, func(ctx context.Context, d *internalv1.RecordDenials) error {
-		_, err := node.Apply(ctx, &internalv1.Command{
-			Time:      timestamppb.Now(),
-			Principal: "system",
-			Op:        &internalv1.Command_RecordDenials{RecordDenials: d},
-		})
+	relay := NewRelay(node, func(ctx context.Context, c *internalv1.Command) error {
+		c.Time, c.Principal = timestamppb.Now(), "system"
+		_, err := node.Apply(ctx, c)
 		return err
 	})
 	g, err := New(cfg, Deps{
@@ -92,10 +121,12 @@ func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
 			}
 			return v, nil
 		},
-		Report: relay.Report,
+		Report:  relay.Report,
+		Note:    relay.Note,
+		Session: func(id string) (*holdfastv1.Session, bool) { return state.View().Session(id) },
 	})
 	return g, relay, err
 }
 
-// Register adds the service to which other peers report refusals.
+// Register adds the service to which other peers report refusals and sessions.
 func (r *Relay) Register(s grpc.ServiceRegistrar) { internalv1.RegisterAuditRelayServer(s, r) }

@@ -177,15 +177,17 @@ func (s *SignIn) Identify(ctx context.Context, token string) (*holdfastv1.Identi
 		return nil, time.Time{}, unauthenticated(ReasonBadCredentials,
 			"the token of %s has %d bytes: want at most %d", s.i.cfg.URL, len(token), maxJWT)
 	}
-	return s.i.verify(ctx, token)
+	id, ends, _, err := s.i.verify(ctx, token)
+	return id, ends, err
 }
 
-// SameSubject reports whether an access token is for the person whom an ID token identifies, as far
-// as it names one. It verifies nothing: an issuer need not bind the two by at_hash.
+// SameSubject reports whether an access token is for the person whom an ID token identifies. One
+// that names nobody must be bound by at_hash, which the caller has verified if there is one. It
+// verifies no signature.
 func (s *SignIn) SameSubject(id *oidc.IDToken, token string) bool {
 	var claims jwt.Claims
 	return !s.ForUs(token) || decode(strings.Split(token, ".")[1], &claims) &&
-		(claims.Subject == "" || claims.Subject == id.Subject)
+		(claims.Subject == "" && id.AccessTokenHash != "" || claims.Subject == id.Subject)
 }
 
 // ForUs reports whether a token is a JWT that names the configured audience. It verifies

@@ -25,7 +25,7 @@ func TestOpeningThePageIsNoRefusal(t *testing.T) {
 			g := newGate(t, &fakeRecords{}, Config{})
 			m := g.NewMux()
 			m.HandleFunc("GET /v1/x", Least(holdfastv1.Role_VIEWER), nil, func(http.ResponseWriter, *http.Request) {})
-			pages := m.WithCookie("c", func(v string) (string, bool) { return v, true })
+			pages := m.WithCookie("c", func(v string) (Cookie, bool) { return Cookie{ID: "s", Token: v}, true })
 			pages.HandleFunc("/ui/", Least(holdfastv1.Role_VIEWER), nil, func(http.ResponseWriter, *http.Request) {})
 			r := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil)
 			if tt.cookie != "" {

@@ -11,7 +11,9 @@ import (
 const checkEvery = 2 * time.Second
 
 // ends reports whether the credentials of a caller can end before its connection does.
-func (c *Caller) ends() bool { return c != nil && (c.Identity.GetTokenId() != "" || !c.until.IsZero()) }
+func (c *Caller) ends() bool {
+	return c != nil && (c.Identity.GetTokenId() != "" || !c.until.IsZero() || c.session != nil)
+}
 
 // Until returns a context for a stream of the caller. It ends with the caller's credentials: when
 // the token or access token expires, or soon after the token is revoked. Its cause is then an

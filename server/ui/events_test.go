@@ -20,7 +20,7 @@ func listen(t *testing.T, l *apitest.Lab, path, as, last string) <-chan string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.AddCookie(&http.Cookie{Name: "holdfast_token", Value: l.Secret(as)})
+	r.Header.Set("Authorization", "Bearer "+l.Secret(as))
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}

@@ -77,7 +77,7 @@ func (d *dashboard) refused(w http.ResponseWriter, r *http.Request, code int, er
 		return
 	}
 	message := ""
-	if c, e := r.Cookie(cookieName); e == nil && c.Value != "" {
+	if err.Reason != auth.ReasonNoCredentials {
 		message = err.Message
 	}
 	d.askToken(w, r, code, r.URL.RequestURI(), message)

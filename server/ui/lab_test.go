@@ -114,7 +114,7 @@ func post(l *apitest.Lab, as, path string, form url.Values) *httptest.ResponseRe
 
 func do(l *apitest.Lab, as string, r *http.Request) *httptest.ResponseRecorder {
 	if as != "" {
-		r.AddCookie(&http.Cookie{Name: "holdfast_token", Value: l.Secret(as)})
+		r.Header.Set("Authorization", "Bearer "+l.Secret(as))
 	}
 	w := httptest.NewRecorder()
 	l.Handler.ServeHTTP(w, r)

@@ -1,29 +1,60 @@
 package ui
 
 import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/internal/signin"
 )
 
-// cookieName is the session cookie. It contains the token, sealed with keys that all peers
-// share. A session therefore works on every peer behind the same name and ends at once if
-// the token is revoked. Without a secrets key the cookie contains the token itself.
+// cookieName is the session cookie (with TLS: __Host- and this name). It contains the token and the
+// id of the session, sealed with keys that all peers share. A session therefore works on every peer
+// behind the same name, and ends at once if it is ended or the token is revoked. Without a secrets
+// key the cookie is not encrypted.
 const cookieName = "holdfast_token"
 
 // flowCookie is the cookie of a sign-in with an issuer that has begun. Unlike the session it is
 // sent with the issuer's answer, which comes from another site.
 const flowCookie = "holdfast_signin"
 
-// Sessions converts tokens to cookies and back (*secrets.Sessions).
-type Sessions interface {
-	signin.Sealer
-	Begin(token string, lasts time.Duration) (cookie string, err error)
-	Token(cookie string) (token string, ok bool)
+// Sealer returns texts that every peer can read for a limited time (*secrets.Sessions).
+type Sealer = signin.Sealer
+
+// sealUse separates session cookies from other sealed texts.
+const sealUse = "session"
+
+// sealed is the content of a session cookie.
+type sealed struct {
+	ID      string `json:"i"`
+	Token   string `json:"t"`
+	Expires int64  `json:"e"` // seconds since 1970
+}
+
+// seal returns the cookie of a new session.
+func (d *dashboard) seal(token string, lasts time.Duration) (string, error) {
+	b, err := json.Marshal(sealed{ID: "ui-" + rand.Text(), Token: token, Expires: d.now().Add(lasts).Unix()})
+	if err != nil {
+		return "", err
+	}
+	return d.sealer.Seal(sealUse, b, lasts)
+}
+
+// unseal returns the content of a session cookie, and whether it is valid.
+func (d *dashboard) unseal(value string) (auth.Cookie, bool) {
+	var c sealed
+	b, ok := d.sealer.Unseal(sealUse, value)
+	if !ok || json.Unmarshal(b, &c) != nil || c.ID == "" || c.Token == "" {
+		return auth.Cookie{}, false
+	}
+	return auth.Cookie{ID: c.ID, Token: c.Token, Expires: time.Unix(c.Expires, 0)}, true
 }
 
 // sessionTime is the lifetime of a session.
@@ -69,7 +100,7 @@ func (d *dashboard) signInWith(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if begun.Cookie != "" {
-		setFlow(w, begun.Cookie, begun.Secure, int(signin.Lifetime/time.Second))
+		setFlow(w, r, begun.Cookie, begun.Secure, int(signin.Lifetime/time.Second))
 	}
 	http.Redirect(w, r, begun.URL, http.StatusSeeOther)
 }
@@ -77,10 +108,10 @@ func (d *dashboard) signInWith(w http.ResponseWriter, r *http.Request) {
 // signedIn handles the answer of an issuer, and begins a session that ends with its token.
 func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
 	value := ""
-	if c, err := r.Cookie(flowCookie); err == nil {
+	if c, err := r.Cookie(auth.CookieName(r, flowCookie)); err == nil {
 		value = c.Value
 	}
-	setFlow(w, "", r.TLS != nil, -1)
+	setFlow(w, r, "", r.TLS != nil, -1)
 	s, refusal := d.people.Finish(r, value)
 	next := localPath(s.Next)
 	if refusal != nil {
@@ -101,7 +132,7 @@ func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
 func (d *dashboard) begin(
 	w http.ResponseWriter, r *http.Request, token string, lasts time.Duration, next, tooLong string,
 ) {
-	cookie, err := d.sessions.Begin(token, lasts)
+	cookie, err := d.seal(token, lasts)
 	if err != nil || len(cookie) > maxCookie || !printable(cookie) {
 		d.askToken(w, r, http.StatusBadRequest, next, tooLong)
 		return
@@ -111,16 +142,25 @@ func (d *dashboard) begin(
 }
 
 // setFlow sets the cookie of a sign-in; with seconds -1 it deletes it.
-func setFlow(w http.ResponseWriter, value string, secure bool, seconds int) {
+func setFlow(w http.ResponseWriter, r *http.Request, value string, secure bool, seconds int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure with TLS; without TLS, sign-ins are for loopback only
-		Name:     flowCookie,
+		Name:     auth.CookieName(r, flowCookie),
 		Value:    value,
-		Path:     "/ui/signin",
+		Path:     cookiePath(r, "/ui/signin"),
 		MaxAge:   seconds,
 		HttpOnly: true,
 		Secure:   secure,
 		SameSite: http.SameSiteLaxMode,
 	})
+}
+
+// cookiePath returns the path of a cookie. With TLS it is the whole host, which the prefix __Host-
+// requires.
+func cookiePath(r *http.Request, path string) string {
+	if r.TLS != nil {
+		return "/"
+	}
+	return path
 }
 
 // signIn stores the token in a cookie without checking it. The next page checks it and
@@ -137,11 +177,31 @@ func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		"That token is too long for a browser session: create one with `holdfast token create`.")
 }
 
+// signOut ends the session of the browser on all peers.
 func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {
+	session := auth.CallerFrom(r.Context()).Session()
+	if session.GetKind() == auth.KindDashboard {
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		_, err := holdfastv1.NewSessionServiceClient(d.rpc).EndSession(ctx,
+			&holdfastv1.EndSessionRequest{SessionId: session.GetSessionId()})
+		if err != nil {
+			d.setSession(w, r, "", -1)
+			d.fault(w, r, http.StatusServiceUnavailable, "This browser is signed out, but the cluster could not end the "+
+				"session: "+httpjson.Message(err)+". A copy of its cookie works until "+
+				session.GetExpiresAt().AsTime().UTC().Format(time.RFC3339)+".")
+			return
+		}
+	}
+	d.signedOut(w, r)
+}
+
+// signedOut deletes the cookie, and shows how to sign out of the issuer too.
+func (d *dashboard) signedOut(w http.ResponseWriter, r *http.Request) {
 	to := "/ui/signin"
-	if c, err := r.Cookie(cookieName); err == nil {
-		if token, ok := d.sessions.Token(c.Value); ok {
-			if issuer := d.people.IssuerOf(token); issuer != "" {
+	if c, err := r.Cookie(auth.CookieName(r, cookieName)); err == nil {
+		if content, ok := d.unseal(c.Value); ok {
+			if issuer := d.people.IssuerOf(content.Token); issuer != "" {
 				to += "?" + url.Values{"ended": {issuer}}.Encode()
 			}
 		}
@@ -153,9 +213,9 @@ func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {
 // setSession sets the cookie of a session; with seconds -1 it deletes it.
 func (d *dashboard) setSession(w http.ResponseWriter, r *http.Request, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure with TLS; without TLS, tokens are for loopback only
-		Name:     cookieName,
+		Name:     auth.CookieName(r, cookieName),
 		Value:    value,
-		Path:     "/ui/",
+		Path:     cookiePath(r, "/ui/"),
 		MaxAge:   seconds,
 		HttpOnly: true,
 		Secure:   r.TLS != nil,

@@ -39,7 +39,8 @@ func TestSession(t *testing.T) {
 	r.Form = r.PostForm
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	over := do(l, "", r)
-	if c := over.Result().Cookies(); len(c) != 1 || !c[0].Secure {
+	if c := over.Result().Cookies(); len(c) != 1 || !c[0].Secure || c[0].Name != "__Host-holdfast_token" ||
+		c[0].Path != "/" || c[0].Domain != "" {
 		t.Errorf("TLS: got cookies %+v", c)
 	}
 	if got, want := over.Header().Get("Strict-Transport-Security"), "max-age=31536000"; got != want {
@@ -50,7 +51,20 @@ func TestSession(t *testing.T) {
 	}
 	has(t, get(l, "operator", "/ui/runs"), 200, []string{"token:operator", "operator"})
 	has(t, get(l, "operator", "/api/v1/nodes"), 404, nil) // not served here
-	has(t, get(l, "operator", "/metrics"), 401, nil)      // the cookie is for the dashboard only
+	has(t, withCookie("/metrics", c.Value), 401, nil)     // the cookie is for the dashboard only
+	stolen := c.Value
+	out := httptest.NewRequest(http.MethodPost, "/ui/signout", nil)
+	out.Header.Set("Sec-Fetch-Site", "same-origin")
+	out.AddCookie(&http.Cookie{Name: c.Name, Value: stolen})
+	if w := do(l, "", out); w.Code != 303 || len(w.Result().Cookies()) != 1 || w.Result().Cookies()[0].MaxAge != -1 {
+		t.Errorf("sign out: got %d, %+v", w.Code, w.Result().Cookies())
+	}
+	has(t, withCookie("/ui/runs", stolen), 401, []string{"the session was ended", "Sign in"}) // a copy of it
+	for s := range l.State().Sessions("") {
+		if s.GetPrincipal() != "token:operator" || s.GetKind() != "dashboard" || s.GetEndedBy() != "token:operator" {
+			t.Errorf("got session %v, want an ended one of the operator", s)
+		}
+	}
 	l.Revoke("operator")
 	has(t, get(l, "operator", "/ui/runs"), 401, []string{"revoked", "Sign in"})
 	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 {

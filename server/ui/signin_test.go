@@ -127,10 +127,13 @@ func TestSignInWithIssuer(t *testing.T) {
 	replay := &browser{t: t, jar: map[string]*http.Cookie{"f": flow}}
 	has(t, replay.open(first, "GET", back), 401, []string{"has expired or was used before"})
 
+	stolen := *session
 	w = b.open(first, "POST", here+"/ui/signout")
 	has(t, b.open(first, "GET", here+w.Header().Get("Location")), 200,
 		[]string{"You are signed out here", p.URL + "/logout?client_id=dashboard"})
 	has(t, b.open(first, "GET", here+"/ui/runs"), 401, nil, "alice")
+	thief := &browser{t: t, jar: map[string]*http.Cookie{"s": &stolen}}
+	has(t, thief.open(first, "GET", here+"/ui/runs"), 401, []string{"the session was ended"}, "alice")
 }
 
 // TestIDTokenSession: if the access token is not for the cluster, the session is that of the ID
@@ -272,7 +275,7 @@ func TestBeginSignIn(t *testing.T) {
 	w := b.open(l, "GET", strings.Replace(plain, "http:", "https:", 1))
 	back := url.QueryEscape("https://n1.example:7401" + auth.CallbackPath)
 	if got := w.Header().Get("Location"); !strings.Contains(got, back) ||
-		!b.jar["holdfast_signin"].Secure {
+		!b.jar["__Host-holdfast_signin"].Secure {
 		t.Errorf("https: got %d to %s, cookies %v", w.Code, got, b.jar)
 	}
 

@@ -43,18 +43,18 @@ type Feed interface {
 
 // dashboard is the shared state of all handlers. It contains only caches.
 type dashboard struct {
-	rpc      grpc.ClientConnInterface
-	feed     Feed
-	history  Histories
-	sessions Sessions
-	people   *signin.Flow
-	log      *slog.Logger
-	assets   *assets
-	pages    pages
-	origin   *http.CrossOriginProtection
-	fleets   *fleet.Cache
-	health   *health.Cache
-	now      func() time.Time
+	rpc     grpc.ClientConnInterface
+	feed    Feed
+	history Histories
+	sealer  Sealer
+	people  *signin.Flow
+	log     *slog.Logger
+	assets  *assets
+	pages   pages
+	origin  *http.CrossOriginProtection
+	fleets  *fleet.Cache
+	health  *health.Cache
+	now     func() time.Time
 }
 
 // Register adds the dashboard's routes. Calls to the services use rpc.
@@ -63,24 +63,24 @@ func Register(
 	rpc grpc.ClientConnInterface,
 	feed Feed,
 	h Histories,
-	sessions Sessions,
+	sealer Sealer,
 	log *slog.Logger,
 ) {
 	a := loadAssets()
 	d := &dashboard{
-		rpc:      rpc,
-		feed:     feed,
-		history:  h,
-		sessions: sessions,
-		people:   signin.New(m.SignIns(), sessions),
-		log:      log,
-		assets:   a,
-		pages:    loadPages(a),
-		origin:   http.NewCrossOriginProtection(),
-		now:      time.Now,
+		rpc:     rpc,
+		feed:    feed,
+		history: h,
+		sealer:  sealer,
+		people:  signin.New(m.SignIns(), sealer),
+		log:     log,
+		assets:  a,
+		pages:   loadPages(a),
+		origin:  http.NewCrossOriginProtection(),
+		now:     time.Now,
 	}
 	d.fleets, d.health = fleet.NewCache(d.now), health.NewCache(d.now)
-	d.routes(m.WithCookie(cookieName, sessions.Token))
+	d.routes(m.WithCookie(cookieName, d.unseal))
 }
 
 // routes adds all routes below /ui/.
@@ -102,7 +102,11 @@ func (d *dashboard) routes(m *auth.Mux) {
 	open("POST /ui/signin", d.sameOrigin(d.signIn))
 	open("GET /ui/signin/with", d.signInWith)
 	open("GET "+auth.CallbackPath, d.signedIn)
-	open("POST /ui/signout", d.sameOrigin(d.signOut))
+	m.HandleFunc("POST /ui/signout", auth.Rule{Anyone: true},
+		func(w http.ResponseWriter, r *http.Request, _ int, _ *auth.Error) {
+			secured(d.sameOrigin(d.signedOut))(w, r)
+		},
+		secured(d.sameOrigin(d.signOut)))
 
 	page("GET /ui/{$}", viewer, d.overview)
 	page("GET /ui/machines", viewer, d.machines)

@@ -21,7 +21,7 @@ import (
 // apis returns the HTTP APIs: those of the specifications, netboot, Prometheus's discovery,
 // holdfast.v1 as JSON, their OpenAPI descriptions, and the dashboard.
 func apis(
-	srv *server.Server, netboot netbootapi.Config, past ui.Histories, sessions ui.Sessions, log *slog.Logger,
+	srv *server.Server, netboot netbootapi.Config, past ui.Histories, sessions ui.Sealer, log *slog.Logger,
 ) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/tracing"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -26,24 +27,20 @@ type Config struct {
 	NodeID, DataDir                                                 string
 	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr                        string
 	AdvertiseGRPC, AdvertiseHTTP, AdvertiseRaft, AdvertiseGossip    string
-	Join                                                            []string
+	Join, DenyURLs                                                  []string
 	BootstrapExpect                                                 int
 	AdmitPeers                                                      string
-	Insecure, Dev, LeaveOnStop                                      bool
+	Insecure, Dev, LeaveOnStop, AutoDiscover, RecordConsoles        bool
 	OnShutdown                                                      string
 	LogLevel, LogFormat, LogStore                                   string
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
-	DefaultInstallTimeoutSeconds                                    int
+	DefaultInstallTimeoutSeconds, ConsoleKeepDays                   int
 	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
-	AutoDiscover                                                    bool
 	AutoDiscoverLimit, EnrollLimit                                  uint32
-	DenyURLs                                                        []string
-	PlatformMarginPercent                                           float64
+	PlatformMarginPercent, RateLimitPerSecond                       float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
 	RaftSnapshotInterval, RaftStallTimeout                          time.Duration // the same
-
-	RateLimitPerSecond float64
 
 	tlsConfig
 	secretsConfig
@@ -116,6 +113,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 		"maximum `number` of machines that --auto-discover creates and that await approval; 0: no limit")
 	fs.Uint32Var(&c.EnrollLimit, "enroll-limit", 1000,
 		"maximum `number` of machines of a pool that agents create with a shared token and that await approval; 0: no limit")
+	fs.BoolVar(&c.RecordConsoles, "record-consoles", false, "record the output of consoles: holdfast console replay")
+	fs.IntVar(&c.ConsoleKeepDays, "console-keep-days", 90, "`days` for which ended console sessions and their records are kept")
 	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0,
 		"margin in `percent`, returned to marketplace providers at registration")
 	c.hidden(fs)
@@ -217,7 +216,7 @@ func (c *Config) logger() (*slog.Logger, error) {
 	}
 	var h slog.Handler = slog.NewTextHandler(os.Stderr, opts)
 	if c.LogFormat == "json" {
-		h = slog.NewJSONHandler(os.Stderr, opts)
+		h = slog.NewJSONHandler(render.NewLogWriter(os.Stderr), opts)
 	}
 	return slog.New(h), nil
 }

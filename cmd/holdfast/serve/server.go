@@ -220,6 +220,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		PeerID: cfg.NodeID, Admin: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, EnrollLimit: cfg.EnrollLimit,
 		PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
+		RecordConsoles: cfg.RecordConsoles, ConsoleKeep: time.Duration(cfg.ConsoleKeepDays) * 24 * time.Hour,
 		Note: vault.guard.Note, DenyURL: fetches.CheckURL,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
@@ -319,9 +320,8 @@ func (c *Config) gate(
 func genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, p := range fsm.DefaultPlans() {
-		cmds = append(cmds, &internalv1.Command{Principal: "system",
-			Op: &internalv1.Command_CreatePlan{
-				CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
+		cmds = append(cmds, &internalv1.Command{Principal: "system", Op: &internalv1.Command_CreatePlan{
+			CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
 	}
 	return cmds
 }

@@ -32,6 +32,8 @@ import (
 //   - Tokens are kept if the snapshot is of this cluster: a token revoked since stays revoked. In
 //     another cluster both the snapshot's tokens and the present ones are kept, because the
 //     caller's own is one of them.
+//   - Sessions of people are kept: one that was ended stays ended. Console sessions are kept if the
+//     snapshot is of this cluster. Those of another cluster have ended.
 //   - Notes on BMCs and hosts are kept if the snapshot is of this cluster, because they are newer.
 //   - The audit trail is kept if the snapshot's is its beginning, so that a restore cannot erase
 //     it. Otherwise the snapshot's is used, and the end of the present one is noted in it.
@@ -67,11 +69,13 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 		w.Cursor = m.GetLastNews()
 		s.Webhooks.Put(w)
 	}
-	s.Peers, s.Admissions = now.Peers.Copy(), now.Admissions.Copy()
+	s.Peers, s.Admissions, s.Sessions = now.Peers.Copy(), now.Admissions.Copy(), now.Sessions.Copy()
 	s.Leases = restoredLeases(t, now, b, m.GetLeaseClockMs())
 	own := had.GetClusterId() == b.Meta.GetClusterId()
 	if own {
 		s.Tokens, s.SigningKeys, s.Devices = now.Tokens.Copy(), now.SigningKeys.Copy(), now.Devices.Copy()
+		s.ConsoleSessions, s.ConsoleOutput = now.ConsoleSessions.Copy(), now.ConsoleOutput.Copy()
+		m.ConsoleBytes = had.GetConsoleBytes()
 		keepRequests(t, s, now, "a snapshot was restored that was taken before it started: look at the machine")
 	} else {
 		for tok := range now.Tokens.Ascend("", "") {

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/consoles"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
@@ -84,6 +85,7 @@ func Restore(
 		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
 	}
 	waves.Abandon(t, "a snapshot was restored")
+	consoles.EndAll(t, consoles.Restored)
 	for _, run := range abandoned {
 		out.AbandonedRuns = append(out.AbandonedRuns, run.GetRunId())
 		markAbandoned(t, run, at)

@@ -11,35 +11,38 @@ import (
 
 // State is the replicated state.
 type State struct {
-	Meta          *internalv1.Meta
-	Machines      *table.Table[*holdfastv1.Machine]
-	Hardware      *table.Table[*internalv1.MachineHardware]
-	Devices       *table.Table[*internalv1.DeviceNote]
-	Plans         *table.Table[*holdfastv1.Plan]
-	Runs          *table.Table[*holdfastv1.Run]
-	History       *table.Table[*holdfastv1.HistoryEntry]
-	Events        *table.Sequence[*holdfastv1.RunEvent]
-	Logs          *table.Table[*internalv1.StoredLog]
-	Peers         *table.Table[*internalv1.PeerRecord]
-	Admissions    *table.Table[*internalv1.PeerAdmission]
-	Tokens        *table.Table[*internalv1.StoredToken]
-	Secrets       *table.Table[*internalv1.StoredSecret]
-	SigningKeys   *table.Table[*internalv1.SigningKey]
-	Audit         *table.Sequence[*holdfastv1.AuditEvent]
-	Leases        *table.Table[*internalv1.Lease]
-	Pools         *table.Table[*holdfastv1.Pool]
-	Providers     *table.Table[*holdfastv1.PlatformProvider]
-	Services      *table.Table[*holdfastv1.Service]
-	ServiceEvents *table.Sequence[*holdfastv1.ServiceEvent]
-	Staged        *table.Table[*internalv1.StagedChunk]
-	Installs      *table.Table[*internalv1.StoredInstall]
-	Images        *table.Table[*holdfastv1.Image]
-	News          *table.Sequence[*holdfastv1.Event]
-	Webhooks      *table.Table[*holdfastv1.Webhook]
-	Waves         *table.Table[*holdfastv1.Wave]
-	WaveMembers   *table.Table[*internalv1.WaveMember]
-	Outcomes      *table.Table[*internalv1.StoredOutcome]
-	all           []tableDecl // of the tables above
+	Meta            *internalv1.Meta
+	Machines        *table.Table[*holdfastv1.Machine]
+	Hardware        *table.Table[*internalv1.MachineHardware]
+	Devices         *table.Table[*internalv1.DeviceNote]
+	Plans           *table.Table[*holdfastv1.Plan]
+	Runs            *table.Table[*holdfastv1.Run]
+	History         *table.Table[*holdfastv1.HistoryEntry]
+	Events          *table.Sequence[*holdfastv1.RunEvent]
+	Logs            *table.Table[*internalv1.StoredLog]
+	Peers           *table.Table[*internalv1.PeerRecord]
+	Admissions      *table.Table[*internalv1.PeerAdmission]
+	Tokens          *table.Table[*internalv1.StoredToken]
+	Secrets         *table.Table[*internalv1.StoredSecret]
+	SigningKeys     *table.Table[*internalv1.SigningKey]
+	Sessions        *table.Table[*holdfastv1.Session]
+	ConsoleSessions *table.Table[*holdfastv1.ConsoleSession]
+	ConsoleOutput   *table.Table[*internalv1.StoredOutput]
+	Audit           *table.Sequence[*holdfastv1.AuditEvent]
+	Leases          *table.Table[*internalv1.Lease]
+	Pools           *table.Table[*holdfastv1.Pool]
+	Providers       *table.Table[*holdfastv1.PlatformProvider]
+	Services        *table.Table[*holdfastv1.Service]
+	ServiceEvents   *table.Sequence[*holdfastv1.ServiceEvent]
+	Staged          *table.Table[*internalv1.StagedChunk]
+	Installs        *table.Table[*internalv1.StoredInstall]
+	Images          *table.Table[*holdfastv1.Image]
+	News            *table.Sequence[*holdfastv1.Event]
+	Webhooks        *table.Table[*holdfastv1.Webhook]
+	Waves           *table.Table[*holdfastv1.Wave]
+	WaveMembers     *table.Table[*internalv1.WaveMember]
+	Outcomes        *table.Table[*internalv1.StoredOutcome]
+	all             []tableDecl // of the tables above
 }
 
 // tableList declares the tables of a new state, in the order of a snapshot.
@@ -63,6 +66,12 @@ func tableList() []tableDecl {
 			func(s *State) **table.Table[*internalv1.StoredSecret] { return &s.Secrets }),
 		declare(table.New(schema.SigningKeys()),
 			func(s *State) **table.Table[*internalv1.SigningKey] { return &s.SigningKeys }),
+		declare(table.New(schema.Sessions()),
+			func(s *State) **table.Table[*holdfastv1.Session] { return &s.Sessions }),
+		declare(table.New(schema.ConsoleSessions()),
+			func(s *State) **table.Table[*holdfastv1.ConsoleSession] { return &s.ConsoleSessions }),
+		declare(table.New(schema.ConsoleOutput()),
+			func(s *State) **table.Table[*internalv1.StoredOutput] { return &s.ConsoleOutput }),
 		declare(table.NewSequence(schema.Audit()),
 			func(s *State) **table.Sequence[*holdfastv1.AuditEvent] { return &s.Audit }),
 		declare(table.New(schema.Leases()), func(s *State) **table.Table[*internalv1.Lease] { return &s.Leases }),

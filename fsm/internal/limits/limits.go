@@ -44,6 +44,10 @@ const (
 	Resealed     = 64 // secrets
 	Denials      = 1000
 	WaveMachines = 5000
+	Sessions     = 32 // of a NoteSessions
+	DropSessions = 500
+	DropConsoles = 16
+	Output       = 1024 // pieces of a console's output
 )
 
 // declared returns the limit of each repeated field and map of a command, by its full name.
@@ -54,18 +58,22 @@ func declared() map[protoreflect.FullName]int {
 		internal + "BeginAttempt.evidence_before": Evidence,
 		internal + "CheckpointLeases.leases":      Heartbeats,
 		internal + "CompareClocks.readings":       Readings,
+		internal + "DropConsoles.session_ids":     DropConsoles,
+		internal + "DropSessions.session_ids":     DropSessions,
 		internal + "DropTokens.token_ids":         DropTokens,
 		internal + "EndAttempt.evidence_after":    Evidence,
 		internal + "ExpireLeases.leases":          Expiries,
 		internal + "LogAppend.chunks":             Chunks,
 		internal + "MachineConditions.conditions": Conditions,
 		internal + "NoteProgress.evidence":        Evidence,
+		internal + "NoteSessions.sessions":        Sessions,
 		internal + "ObserveConditions.machines":   Observed,
 		internal + "Origin.pools":                 1024,
 		internal + "PeerAdmission.serials":        Serials,
 		internal + "PeerRecord.serials":           Serials,
 		internal + "PoolReport.gpus":              Gpus,
 		internal + "PutSigningKeys.keys":          SigningKeys,
+		internal + "RecordConsole.output":         Output,
 		internal + "RecordDenials.events":         Denials,
 		internal + "ReleasePlan.pools":            Pools,
 		internal + "ResealSecrets.keys":           SigningKeys,

@@ -24,6 +24,7 @@ const (
 	ReasonTokenUnknown    = "TOKEN_UNKNOWN" // the caller's token does not exist
 	ReasonTokenRevoked    = "TOKEN_REVOKED"
 	ReasonTokenExpired    = "TOKEN_EXPIRED"
+	ReasonSessionEnded    = "SESSION_ENDED"  // the caller's session was ended
 	ReasonOutOfScope      = "OUT_OF_SCOPE"   // outside the caller's pools, or the agent's machine
 	ReasonPrivilege       = "PRIVILEGE"      // a caller cannot grant more than its own rights
 	ReasonBootstrapped    = "BOOTSTRAPPED"   // the bootstrap token already exists

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
@@ -103,11 +104,12 @@ func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*intern
 		}
 		if len(data) > 0 {
 			fresh = append(fresh, &holdfastv1.LogChunk{
-				Ts:      c.GetTs(),
-				Stream:  c.GetStream(),
-				Step:    c.GetStep(),
-				Attempt: c.GetAttempt(),
-				Data:    data,
+				Ts:        c.GetTs(),
+				Stream:    c.GetStream(),
+				Step:      c.GetStep(),
+				Attempt:   c.GetAttempt(),
+				Data:      data,
+				Principal: lex.Clip(c.GetPrincipal(), core.MaxPrincipal),
 			})
 			end += int64(len(data))
 		}

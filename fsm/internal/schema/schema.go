@@ -72,6 +72,61 @@ func Installs() *table.Schema[*internalv1.StoredInstall] {
 	}
 }
 
+// The indexes of console sessions.
+const (
+	ConsolesOpen     = iota // attached ones
+	ConsolesRecorded        // ended ones with recorded output, oldest first
+	consoleIndexes          // the number of indexes
+)
+
+// ConsoleSessions returns the schema of console sessions.
+func ConsoleSessions() *table.Schema[*holdfastv1.ConsoleSession] {
+	return &table.Schema[*holdfastv1.ConsoleSession]{
+		Kind:    internalv1.SnapshotRecord_CONSOLE_SESSIONS,
+		Key:     (*holdfastv1.ConsoleSession).GetSessionId,
+		Indexes: consoleIndexes,
+		Index: func(s *holdfastv1.ConsoleSession, add func(int, string)) {
+			switch {
+			case s.GetDetachedAt() == nil:
+				add(ConsolesOpen, s.GetSessionId())
+			case s.GetRecordedBytes() > 0:
+				add(ConsolesRecorded, s.GetSessionId())
+			}
+		},
+	}
+}
+
+// OutputKey returns the key of a block of the output of a console session.
+func OutputKey(b *internalv1.StoredOutput) string {
+	return b.GetSessionId() + "/" + Ordered(uint64(b.GetOffset()))
+}
+
+// ConsoleOutput returns the schema of the recorded output of console sessions.
+func ConsoleOutput() *table.Schema[*internalv1.StoredOutput] {
+	return &table.Schema[*internalv1.StoredOutput]{Kind: internalv1.SnapshotRecord_CONSOLE_OUTPUT, Key: OutputKey}
+}
+
+// The indexes of sessions of people.
+const (
+	SessionsByPrincipal = iota // the principal, a line break, and the time at which it expires
+	SessionsByExpiry           // the time at which it expires
+	sessionIndexes             // the number of indexes
+)
+
+// Sessions returns the schema of sessions of people.
+func Sessions() *table.Schema[*holdfastv1.Session] {
+	return &table.Schema[*holdfastv1.Session]{
+		Kind:    internalv1.SnapshotRecord_SESSIONS,
+		Key:     (*holdfastv1.Session).GetSessionId,
+		Indexes: sessionIndexes,
+		Index: func(s *holdfastv1.Session, add func(int, string)) {
+			at := OrderedTime(s.GetExpiresAt(), s.GetSessionId())
+			add(SessionsByPrincipal, s.GetPrincipal()+"\n"+at)
+			add(SessionsByExpiry, at)
+		},
+	}
+}
+
 // Peers returns the schema of peers.
 func Peers() *table.Schema[*internalv1.PeerRecord] {
 	return &table.Schema[*internalv1.PeerRecord]{

@@ -42,8 +42,8 @@ func AddAudit(t *core.Tx, resource string, value proto.Message, err *refusal.Err
 	if err != nil {
 		e.Outcome, e.Reason = err.Code.String(), err.Reason
 	}
-	if r := made(value); r != "" {
-		e.Resource = r
+	if r, detail := made(value); r != "" {
+		e.Resource, e.Detail = r, detail
 	}
 	if e.GetRequestId() == "" {
 		e.RequestId = t.Command.GetStartRun().GetRequestId()
@@ -52,18 +52,31 @@ func AddAudit(t *core.Tx, resource string, value proto.Message, err *refusal.Err
 }
 
 // made returns the resource that a command has made, if the command does not determine its
-// id.
-func made(value proto.Message) string {
-	if run, ok := value.(*holdfastv1.Run); ok && run != nil {
-		return "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()
+// id, and what else the event needs of it.
+func made(value proto.Message) (resource, detail string) {
+	switch v := value.(type) {
+	case *holdfastv1.Run:
+		if v != nil {
+			return "machines/" + v.GetMachineId() + "/runs/" + v.GetRunId(), ""
+		}
+	case *holdfastv1.ConsoleSession:
+		if v.GetReadOnly() {
+			return ConsoleResource(v), "attached to read"
+		}
+		return ConsoleResource(v), "attached to type"
 	}
-	return ""
+	return "", ""
+}
+
+// ConsoleResource returns the resource of a console session in the audit trail.
+func ConsoleResource(s *holdfastv1.ConsoleSession) string {
+	return "machines/" + s.GetMachineId() + "/runs/" + s.GetRunId() + "/consoles/" + s.GetSessionId()
 }
 
 // ChainAudit appends an event to the chain. Sequences count from 1 without a gap, and each
 // hash covers the previous one. That proves that no event is missing.
 func ChainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
-	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason} {
+	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason, &e.Detail} {
 		*s = lex.Clip(*s, maxAuditText)
 	}
 	if e.GetTokenId() != "" {

@@ -11,6 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
 // JSON formats a message on one line, with the API's names. Unset values are included (a
@@ -34,7 +36,7 @@ func marshal(m proto.Message, how protojson.MarshalOptions) ([]byte, error) {
 	if err := json.Compact(&buf, raw); err != nil {
 		return nil, fmt.Errorf("write %s: %w", m.ProtoReflect().Descriptor().Name(), err)
 	}
-	return buf.Bytes(), nil
+	return render.Escaped(buf.Bytes()), nil
 }
 
 // List formats messages as one JSON object with one key: {"machines":[…]}.

@@ -1,10 +1,5 @@
 package render
 
-import (
-	"strings"
-	"unicode"
-)
-
 // Style is the style of a text on a terminal.
 type Style string
 
@@ -51,18 +46,4 @@ func (t Text) paint(s string, color bool) string {
 		return s
 	}
 	return "\x1b[" + string(t.Style) + "m" + s + "\x1b[0m"
-}
-
-// Clean makes foreign text safe for one line of a terminal: a host's message must not move the
-// cursor or change colors.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unicode.IsControl(r):
-			return '\uFFFD'
-		}
-		return r
-	}, s)
 }

@@ -25,6 +25,295 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Session is a sign-in at the dashboard, or the use of an identity provider's access tokens.
+type Session struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"` // its id
+	Principal     string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`                  // of the person or program
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`                            // dashboard, or api: access tokens of an identity provider in calls
+	Method        string                 `protobuf:"bytes,4,opt,name=method,proto3" json:"method,omitempty"`                        // token or oidc: how the caller authenticates
+	TokenId       string                 `protobuf:"bytes,5,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`       // of the recorded token, if any
+	Source        string                 `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`                        // address of the first call
+	Peer          string                 `protobuf:"bytes,7,opt,name=peer,proto3" json:"peer,omitempty"`                            // the peer that received the first call
+	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"` // time of the first call
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"` // when it ends by itself
+	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`      // when it was ended; unset: it was not
+	EndedBy       string                 `protobuf:"bytes,11,opt,name=ended_by,json=endedBy,proto3" json:"ended_by,omitempty"`      // principal that ended it
+	State         string                 `protobuf:"bytes,12,opt,name=state,proto3" json:"state,omitempty"`                         // active, ended or expired; computed on read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Session) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *Session) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Session) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Session) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Session) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *Session) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Session) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Session) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *Session) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Session) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *Session) GetEndedBy() string {
+	if x != nil {
+		return x.EndedBy
+	}
+	return ""
+}
+
+func (x *Session) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type ListSessionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on session_id, principal, kind, method, token_id, source, peer, state, ended_by, and the times
+	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
+	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionsRequest) Reset() {
+	*x = ListSessionsRequest{}
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionsRequest) ProtoMessage() {}
+
+func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
+func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListSessionsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListSessionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListSessionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListSessionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sessions      []*Session             `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`                                  // by id
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSessionsResponse) Reset() {
+	*x = ListSessionsResponse{}
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSessionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSessionsResponse) ProtoMessage() {}
+
+func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
+func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListSessionsResponse) GetSessions() []*Session {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ListSessionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type EndSessionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SessionId     string                 `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"` // the session
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndSessionRequest) Reset() {
+	*x = EndSessionRequest{}
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndSessionRequest) ProtoMessage() {}
+
+func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
+func (*EndSessionRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EndSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
 type WhoAmIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -33,7 +322,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -45,7 +334,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -58,7 +347,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{0}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{4}
 }
 
 // Identity is the caller of a call.
@@ -76,7 +365,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -88,7 +377,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -101,7 +390,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{1}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Identity) GetPrincipal() string {
@@ -169,7 +458,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +470,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +483,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{2}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Token) GetTokenId() string {
@@ -311,7 +600,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +612,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +625,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{3}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateTokenRequest) GetName() string {
@@ -405,7 +694,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +706,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +719,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{4}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -458,7 +747,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -470,7 +759,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -483,7 +772,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListTokensRequest) GetFilter() string {
@@ -517,7 +806,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +818,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +831,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -568,7 +857,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +869,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +882,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RevokeTokenRequest) GetTokenId() string {
@@ -607,7 +896,35 @@ var File_proto_holdfast_v1_access_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/holdfast/v1/access.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x0f\n" +
+	"\x1eproto/holdfast/v1/access.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x97\x03\n" +
+	"\aSession\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06method\x18\x04 \x01(\tR\x06method\x12\x19\n" +
+	"\btoken_id\x18\x05 \x01(\tR\atokenId\x12\x16\n" +
+	"\x06source\x18\x06 \x01(\tR\x06source\x12\x12\n" +
+	"\x04peer\x18\a \x01(\tR\x04peer\x129\n" +
+	"\n" +
+	"started_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x125\n" +
+	"\bended_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x19\n" +
+	"\bended_by\x18\v \x01(\tR\aendedBy\x12\x14\n" +
+	"\x05state\x18\f \x01(\tR\x05state\"i\n" +
+	"\x13ListSessionsRequest\x12\x16\n" +
+	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"p\n" +
+	"\x14ListSessionsResponse\x120\n" +
+	"\bsessions\x18\x01 \x03(\v2\x14.holdfast.v1.SessionR\bsessions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
+	"\x11EndSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\x0f\n" +
 	"\rWhoAmIRequest\"\xbd\x01\n" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12+\n" +
@@ -670,7 +987,11 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"ListTokens\x12\x1e.holdfast.v1.ListTokensRequest\x1a\x1f.holdfast.v1.ListTokensResponse\"\x1b\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/tokens\x90\x02\x01\x12w\n" +
-	"\vRevokeToken\x12\x1f.holdfast.v1.RevokeTokenRequest\x1a\x12.holdfast.v1.Token\"3\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x02\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/tokens/{token_id}/revokeBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\vRevokeToken\x12\x1f.holdfast.v1.RevokeTokenRequest\x1a\x12.holdfast.v1.Token\"3\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x02\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/tokens/{token_id}/revoke2\xfe\x01\n" +
+	"\x0eSessionService\x12r\n" +
+	"\fListSessions\x12 .holdfast.v1.ListSessionsRequest\x1a!.holdfast.v1.ListSessionsResponse\"\x1d\xfa\xa1\x19\x02 \x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/sessions\x90\x02\x01\x12x\n" +
+	"\n" +
+	"EndSession\x12\x1e.holdfast.v1.EndSessionRequest\x1a\x14.holdfast.v1.Session\"4\xfa\xa1\x19\x02 \x01\x82\xa2\x19\x02\b\x02\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/sessions/{session_id}/endBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_access_proto_rawDescOnce sync.Once
@@ -684,41 +1005,53 @@ func file_proto_holdfast_v1_access_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_access_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_proto_holdfast_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_proto_holdfast_v1_access_proto_goTypes = []any{
-	(*WhoAmIRequest)(nil),         // 0: holdfast.v1.WhoAmIRequest
-	(*Identity)(nil),              // 1: holdfast.v1.Identity
-	(*Token)(nil),                 // 2: holdfast.v1.Token
-	(*CreateTokenRequest)(nil),    // 3: holdfast.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),   // 4: holdfast.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),     // 5: holdfast.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),    // 6: holdfast.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),    // 7: holdfast.v1.RevokeTokenRequest
-	(Role_Value)(0),               // 8: holdfast.v1.Role.Value
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*Session)(nil),               // 0: holdfast.v1.Session
+	(*ListSessionsRequest)(nil),   // 1: holdfast.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),  // 2: holdfast.v1.ListSessionsResponse
+	(*EndSessionRequest)(nil),     // 3: holdfast.v1.EndSessionRequest
+	(*WhoAmIRequest)(nil),         // 4: holdfast.v1.WhoAmIRequest
+	(*Identity)(nil),              // 5: holdfast.v1.Identity
+	(*Token)(nil),                 // 6: holdfast.v1.Token
+	(*CreateTokenRequest)(nil),    // 7: holdfast.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),   // 8: holdfast.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),     // 9: holdfast.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),    // 10: holdfast.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),    // 11: holdfast.v1.RevokeTokenRequest
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(Role_Value)(0),               // 13: holdfast.v1.Role.Value
 }
 var file_proto_holdfast_v1_access_proto_depIdxs = []int32{
-	8,  // 0: holdfast.v1.Identity.role:type_name -> holdfast.v1.Role.Value
-	8,  // 1: holdfast.v1.Token.role:type_name -> holdfast.v1.Role.Value
-	9,  // 2: holdfast.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 3: holdfast.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	9,  // 4: holdfast.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
-	8,  // 5: holdfast.v1.CreateTokenRequest.role:type_name -> holdfast.v1.Role.Value
-	2,  // 6: holdfast.v1.CreateTokenResponse.token:type_name -> holdfast.v1.Token
-	2,  // 7: holdfast.v1.ListTokensResponse.tokens:type_name -> holdfast.v1.Token
-	0,  // 8: holdfast.v1.AccessService.WhoAmI:input_type -> holdfast.v1.WhoAmIRequest
-	3,  // 9: holdfast.v1.AccessService.CreateToken:input_type -> holdfast.v1.CreateTokenRequest
-	5,  // 10: holdfast.v1.AccessService.ListTokens:input_type -> holdfast.v1.ListTokensRequest
-	7,  // 11: holdfast.v1.AccessService.RevokeToken:input_type -> holdfast.v1.RevokeTokenRequest
-	1,  // 12: holdfast.v1.AccessService.WhoAmI:output_type -> holdfast.v1.Identity
-	4,  // 13: holdfast.v1.AccessService.CreateToken:output_type -> holdfast.v1.CreateTokenResponse
-	6,  // 14: holdfast.v1.AccessService.ListTokens:output_type -> holdfast.v1.ListTokensResponse
-	2,  // 15: holdfast.v1.AccessService.RevokeToken:output_type -> holdfast.v1.Token
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	12, // 0: holdfast.v1.Session.started_at:type_name -> google.protobuf.Timestamp
+	12, // 1: holdfast.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 2: holdfast.v1.Session.ended_at:type_name -> google.protobuf.Timestamp
+	0,  // 3: holdfast.v1.ListSessionsResponse.sessions:type_name -> holdfast.v1.Session
+	13, // 4: holdfast.v1.Identity.role:type_name -> holdfast.v1.Role.Value
+	13, // 5: holdfast.v1.Token.role:type_name -> holdfast.v1.Role.Value
+	12, // 6: holdfast.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	12, // 7: holdfast.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 8: holdfast.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
+	13, // 9: holdfast.v1.CreateTokenRequest.role:type_name -> holdfast.v1.Role.Value
+	6,  // 10: holdfast.v1.CreateTokenResponse.token:type_name -> holdfast.v1.Token
+	6,  // 11: holdfast.v1.ListTokensResponse.tokens:type_name -> holdfast.v1.Token
+	4,  // 12: holdfast.v1.AccessService.WhoAmI:input_type -> holdfast.v1.WhoAmIRequest
+	7,  // 13: holdfast.v1.AccessService.CreateToken:input_type -> holdfast.v1.CreateTokenRequest
+	9,  // 14: holdfast.v1.AccessService.ListTokens:input_type -> holdfast.v1.ListTokensRequest
+	11, // 15: holdfast.v1.AccessService.RevokeToken:input_type -> holdfast.v1.RevokeTokenRequest
+	1,  // 16: holdfast.v1.SessionService.ListSessions:input_type -> holdfast.v1.ListSessionsRequest
+	3,  // 17: holdfast.v1.SessionService.EndSession:input_type -> holdfast.v1.EndSessionRequest
+	5,  // 18: holdfast.v1.AccessService.WhoAmI:output_type -> holdfast.v1.Identity
+	8,  // 19: holdfast.v1.AccessService.CreateToken:output_type -> holdfast.v1.CreateTokenResponse
+	10, // 20: holdfast.v1.AccessService.ListTokens:output_type -> holdfast.v1.ListTokensResponse
+	6,  // 21: holdfast.v1.AccessService.RevokeToken:output_type -> holdfast.v1.Token
+	2,  // 22: holdfast.v1.SessionService.ListSessions:output_type -> holdfast.v1.ListSessionsResponse
+	0,  // 23: holdfast.v1.SessionService.EndSession:output_type -> holdfast.v1.Session
+	18, // [18:24] is the sub-list for method output_type
+	12, // [12:18] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_access_proto_init() }
@@ -735,9 +1068,9 @@ func file_proto_holdfast_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_access_proto_rawDesc), len(file_proto_holdfast_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   12,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_proto_holdfast_v1_access_proto_goTypes,
 		DependencyIndexes: file_proto_holdfast_v1_access_proto_depIdxs,

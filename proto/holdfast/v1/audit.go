@@ -12,14 +12,14 @@ import (
 
 // auditDomain is the beginning of the hashed bytes, so that no other data has the hash of an event.
 // Another layout gets another number.
-const auditDomain = "holdfast audit event 1"
+const auditDomain = "holdfast audit event 2"
 
 // AuditHash returns the hash that an audit event must have (docs/security.md): the SHA-256 of these
 // fields, in this order. Each is preceded by its length in bytes, as four bytes, most significant
 // first:
 //
-//	"holdfast audit event 1", previous_hash, sequence, at (unix seconds), at (nanoseconds), principal, source, peer, method, resource,
-//	request_id, outcome, reason, index, count, token_id
+//	"holdfast audit event 2", previous_hash, sequence, at (unix seconds), at (nanoseconds), principal, source, peer, method, resource,
+//	request_id, outcome, reason, index, count, token_id, detail
 //
 // Strings are UTF-8, numbers eight bytes, most significant first. The hash does not depend on the
 // encoding of protobuf, so events that were exported as JSON can be verified too.
@@ -41,6 +41,7 @@ func AuditHash(e *AuditEvent) []byte {
 	b = appendNumber(b, e.GetIndex())
 	b = appendNumber(b, uint64(e.GetCount()))
 	b = appendText(b, e.GetTokenId())
+	b = appendText(b, e.GetDetail())
 	sum := sha256.Sum256(b)
 	return sum[:]
 }

@@ -44,6 +44,7 @@ type AuditEvent struct {
 	PreviousHash  []byte                 `protobuf:"bytes,13,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"` // hash of the previous event
 	Hash          []byte                 `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`                                     // SHA-256, see AuditHash in audit.go
 	TokenId       string                 `protobuf:"bytes,15,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                // of the caller's token; empty: none
+	Detail        string                 `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`                                 // of a console: whether the caller may type, and why and after how much input it has left; else empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,9 +184,16 @@ func (x *AuditEvent) GetTokenId() string {
 	return ""
 }
 
+func (x *AuditEvent) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 type ListAuditEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on principal, method, resource, outcome, reason, peer, source, request_id, token_id, sequence, index, count, at
+	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on principal, method, resource, outcome, reason, peer, source, request_id, token_id, sequence, index, count, detail, at
 	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
 	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
 	unknownFields protoimpl.UnknownFields
@@ -343,7 +351,7 @@ var File_proto_holdfast_v1_audit_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/audit.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xa3\x03\n" +
+	"\x1dproto/holdfast/v1/audit.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xbb\x03\n" +
 	"\n" +
 	"AuditEvent\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12*\n" +
@@ -362,7 +370,8 @@ const file_proto_holdfast_v1_audit_proto_rawDesc = "" +
 	"\x05count\x18\f \x01(\rR\x05count\x12#\n" +
 	"\rprevious_hash\x18\r \x01(\fR\fpreviousHash\x12\x12\n" +
 	"\x04hash\x18\x0e \x01(\fR\x04hash\x12\x19\n" +
-	"\btoken_id\x18\x0f \x01(\tR\atokenId\"l\n" +
+	"\btoken_id\x18\x0f \x01(\tR\atokenId\x12\x16\n" +
+	"\x06detail\x18\x10 \x01(\tR\x06detail\"l\n" +
 	"\x16ListAuditEventsRequest\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +

@@ -19,7 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ConsoleService_Attach_FullMethodName = "/holdfast.v1.ConsoleService/Attach"
+	ConsoleService_Attach_FullMethodName              = "/holdfast.v1.ConsoleService/Attach"
+	ConsoleService_ListConsoleSessions_FullMethodName = "/holdfast.v1.ConsoleService/ListConsoleSessions"
+	ConsoleService_ReplayConsole_FullMethodName       = "/holdfast.v1.ConsoleService/ReplayConsole"
 )
 
 // ConsoleServiceClient is the client API for ConsoleService service.
@@ -38,7 +40,15 @@ type ConsoleServiceClient interface {
 	// UNAVAILABLE when the leader is lost: attach again, and the next leader opens the console
 	// again. A caller that leaves permanently sends leave. The run ends when all have left, or
 	// when none has returned for a while.
+	//
+	// Each attachment is a console session, which is recorded before the first byte is sent. The audit
+	// trail has an event for its begin and for its end.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
+	// Lists console sessions, newest first.
+	ListConsoleSessions(ctx context.Context, in *ListConsoleSessionsRequest, opts ...grpc.CallOption) (*ListConsoleSessionsResponse, error)
+	// Streams the recorded output of a console session, with its times. FAILED_PRECONDITION
+	// (NOT_RECORDED) if it was not recorded, or is no longer kept.
+	ReplayConsole(ctx context.Context, in *ReplayConsoleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ConsoleOutput], error)
 }
 
 type consoleServiceClient struct {
@@ -62,6 +72,35 @@ func (c *consoleServiceClient) Attach(ctx context.Context, opts ...grpc.CallOpti
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ConsoleService_AttachClient = grpc.BidiStreamingClient[AttachRequest, AttachResponse]
 
+func (c *consoleServiceClient) ListConsoleSessions(ctx context.Context, in *ListConsoleSessionsRequest, opts ...grpc.CallOption) (*ListConsoleSessionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConsoleSessionsResponse)
+	err := c.cc.Invoke(ctx, ConsoleService_ListConsoleSessions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *consoleServiceClient) ReplayConsole(ctx context.Context, in *ReplayConsoleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ConsoleOutput], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ConsoleService_ServiceDesc.Streams[1], ConsoleService_ReplayConsole_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReplayConsoleRequest, ConsoleOutput]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ConsoleService_ReplayConsoleClient = grpc.ServerStreamingClient[ConsoleOutput]
+
 // ConsoleServiceServer is the server API for ConsoleService service.
 // All implementations must embed UnimplementedConsoleServiceServer
 // for forward compatibility.
@@ -78,7 +117,15 @@ type ConsoleServiceServer interface {
 	// UNAVAILABLE when the leader is lost: attach again, and the next leader opens the console
 	// again. A caller that leaves permanently sends leave. The run ends when all have left, or
 	// when none has returned for a while.
+	//
+	// Each attachment is a console session, which is recorded before the first byte is sent. The audit
+	// trail has an event for its begin and for its end.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
+	// Lists console sessions, newest first.
+	ListConsoleSessions(context.Context, *ListConsoleSessionsRequest) (*ListConsoleSessionsResponse, error)
+	// Streams the recorded output of a console session, with its times. FAILED_PRECONDITION
+	// (NOT_RECORDED) if it was not recorded, or is no longer kept.
+	ReplayConsole(*ReplayConsoleRequest, grpc.ServerStreamingServer[ConsoleOutput]) error
 	mustEmbedUnimplementedConsoleServiceServer()
 }
 
@@ -91,6 +138,12 @@ type UnimplementedConsoleServiceServer struct{}
 
 func (UnimplementedConsoleServiceServer) Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error {
 	return status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedConsoleServiceServer) ListConsoleSessions(context.Context, *ListConsoleSessionsRequest) (*ListConsoleSessionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConsoleSessions not implemented")
+}
+func (UnimplementedConsoleServiceServer) ReplayConsole(*ReplayConsoleRequest, grpc.ServerStreamingServer[ConsoleOutput]) error {
+	return status.Error(codes.Unimplemented, "method ReplayConsole not implemented")
 }
 func (UnimplementedConsoleServiceServer) mustEmbedUnimplementedConsoleServiceServer() {}
 func (UnimplementedConsoleServiceServer) testEmbeddedByValue()                        {}
@@ -120,19 +173,58 @@ func _ConsoleService_Attach_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ConsoleService_AttachServer = grpc.BidiStreamingServer[AttachRequest, AttachResponse]
 
+func _ConsoleService_ListConsoleSessions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConsoleSessionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConsoleServiceServer).ListConsoleSessions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConsoleService_ListConsoleSessions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConsoleServiceServer).ListConsoleSessions(ctx, req.(*ListConsoleSessionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConsoleService_ReplayConsole_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReplayConsoleRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ConsoleServiceServer).ReplayConsole(m, &grpc.GenericServerStream[ReplayConsoleRequest, ConsoleOutput]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ConsoleService_ReplayConsoleServer = grpc.ServerStreamingServer[ConsoleOutput]
+
 // ConsoleService_ServiceDesc is the grpc.ServiceDesc for ConsoleService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var ConsoleService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "holdfast.v1.ConsoleService",
 	HandlerType: (*ConsoleServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ListConsoleSessions",
+			Handler:    _ConsoleService_ListConsoleSessions_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Attach",
 			Handler:       _ConsoleService_Attach_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "ReplayConsole",
+			Handler:       _ConsoleService_ReplayConsole_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "proto/holdfast/v1/console.proto",

@@ -1391,6 +1391,7 @@ type LogChunk struct {
 	Step          string                 `protobuf:"bytes,51,opt,name=step,proto3" json:"step,omitempty"`               // the step that produced it
 	Attempt       int32                  `protobuf:"varint,52,opt,name=attempt,proto3" json:"attempt,omitempty"`        // of that step, from 1
 	Truncated     bool                   `protobuf:"varint,53,opt,name=truncated,proto3" json:"truncated,omitempty"`    // the log reached its cap here: no more follows
+	Principal     string                 `protobuf:"bytes,54,opt,name=principal,proto3" json:"principal,omitempty"`     // of the output of a console: who could type when it appeared; empty: nobody
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1479,6 +1480,13 @@ func (x *LogChunk) GetTruncated() bool {
 		return x.Truncated
 	}
 	return false
+}
+
+func (x *LogChunk) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
 }
 
 var File_proto_holdfast_v1_run_proto protoreflect.FileDescriptor
@@ -1642,7 +1650,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\bsnapshot\x18\x02 \x01(\v2\x10.holdfast.v1.RunR\bsnapshot\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
 	"\x06cursor\x182 \x01(\x04R\x06cursor\x12\x14\n" +
-	"\x05index\x183 \x01(\x04R\x05index\"\xdd\x01\n" +
+	"\x05index\x183 \x01(\x04R\x05index\"\xfb\x01\n" +
 	"\bLogChunk\x12*\n" +
 	"\x02ts\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02ts\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -1651,7 +1659,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04step\x183 \x01(\tR\x04step\x12\x18\n" +
 	"\aattempt\x184 \x01(\x05R\aattempt\x12\x1c\n" +
-	"\ttruncated\x185 \x01(\bR\ttruncated2\xd4\x05\n" +
+	"\ttruncated\x185 \x01(\bR\ttruncated\x12\x1c\n" +
+	"\tprincipal\x186 \x01(\tR\tprincipal2\xd4\x05\n" +
 	"\n" +
 	"RunService\x12\xba\x01\n" +
 	"\bStartRun\x12\x1c.holdfast.v1.StartRunRequest\x1a\x10.holdfast.v1.Run\"~\xfa\xa1\x19\x02\b\x02\x82\xa2\x19a\b\x02\x12\n" +

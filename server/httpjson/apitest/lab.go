@@ -135,6 +135,7 @@ func open(
 		Records: func() auth.Records { return l.state.View() },
 		Fresh:   func(context.Context) (auth.Records, error) { return l.state.View(), nil },
 		Report:  l.report,
+		Session: func(id string) (*holdfastv1.Session, bool) { return l.state.View().Session(id) },
 	})
 	if err != nil {
 		t.Fatal(err)

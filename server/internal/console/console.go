@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,8 +18,8 @@ import (
 // Consoles is the set of consoles that are open on this peer while it leads
 // (*executor.Executor).
 type Consoles interface {
-	// Attach connects to the console of a run, once it is open.
-	Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error)
+	// Attach connects a principal to the console of a run, once it is open.
+	Attach(ctx context.Context, run, principal string, write bool) (io.ReadWriteCloser, error)
 	// Leave reports that a caller has closed the console and will not return.
 	Leave(run string)
 }
@@ -43,7 +44,13 @@ type Config struct {
 	Leader   func() (id string, self, ok bool)
 	Consoles Consoles
 	Peers    Peers
+	// Record records the output of console sessions, at most 1 MiB of each.
+	Record bool
+	// Keep is how long the record of a session is kept after its end; default 90 days.
+	Keep time.Duration
 }
+
+func (c *Config) keep() time.Duration { return cmp.Or(c.Keep, 90*24*time.Hour) }
 
 // Service implements ConsoleService.
 type Service struct {

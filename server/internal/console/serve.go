@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
@@ -21,7 +23,7 @@ func (s *Service) console(
 	opening, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	t := time.AfterFunc(attachTimeout, func() { stop(context.DeadlineExceeded) })
-	c, err := s.cfg.Consoles.Attach(opening, run, !first.GetReadOnly())
+	c, err := s.cfg.Consoles.Attach(opening, run, auth.From(ctx).GetPrincipal(), !first.GetReadOnly())
 	if !t.Stop() && err == nil { // it opened after the timeout
 		_ = c.Close()
 		err = context.DeadlineExceeded
@@ -39,30 +41,50 @@ func (s *Service) console(
 			s.cfg.Consoles.Leave(run)
 		}
 	}()
+	record, err := s.begin(ctx, first)
+	if err != nil {
+		return err
+	}
+	committing, stopCommits := context.WithCancel(ctx)
+	committed := make(chan struct{})
+	go func() {
+		defer close(committed)
+		record.run(committing)
+	}()
+	why := "the connection was lost"
+	defer func() {
+		stopCommits()
+		<-committed
+		record.close(ctx, why)
+	}()
 	id, _, _ := s.cfg.Leader()
-	if err := stream.Send(&holdfastv1.AttachResponse{Attached: true, Peer: id}); err != nil {
+	begun := &holdfastv1.AttachResponse{Attached: true, Peer: id, SessionId: record.id, Recorded: record.keeps}
+	if err := stream.Send(begun); err != nil {
 		return err
 	}
 	shown := make(chan error, 1)
-	go func() { shown <- showConsole(stream, c) }()
+	go func() { shown <- showConsole(stream, c, record) }()
 	typed := make(chan error, 1)
-	go func() { typed <- s.typeConsole(ctx, stream, c, !first.GetReadOnly(), first) }()
+	go func() { typed <- s.typeConsole(ctx, stream, c, record, first) }()
 	select {
 	case err = <-typed: // the caller has left or disconnected
 		leaves = errors.Is(err, errLeft)
 		stop(nil)
 		_ = c.Close()
 		<-shown //nolint:errcheck // the cause is already known
+		why = endOf(ctx, err)
 		if leaves {
 			err = nil
 		}
 		return err
 	case err = <-shown:
+		why = endOf(ctx, err)
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
 		return err // which also ends typeConsole
 	case <-s.Draining:
+		why = "the peer stopped"
 		stop(edge.ErrDraining)
 		_ = c.Close()
 		<-shown //nolint:errcheck // the cause is already known
@@ -70,18 +92,40 @@ func (s *Service) console(
 	}
 }
 
+// endOf returns why a session ends. It is recorded, so it has no text from outside.
+func endOf(ctx context.Context, err error) string {
+	refused, isRefusal := errors.AsType[*fsm.Error](err)
+	ended, isAuth := errors.AsType[*auth.Error](err)
+	if cause, ok := errors.AsType[*auth.Error](context.Cause(ctx)); ok {
+		ended, isAuth = cause, true
+	}
+	switch {
+	case errors.Is(err, errLeft):
+		return "the caller left"
+	case errors.Is(err, io.EOF):
+		return "the console was closed"
+	case isAuth:
+		return "the caller's credentials ended: " + ended.Reason
+	case isRefusal:
+		return "refused: " + refused.Reason
+	}
+	return "the connection was lost"
+}
+
 // errLeft ends a stream after its caller has left the console.
 var errLeft = errors.New("left")
 
-// showConsole sends the output of the console.
-func showConsole(stream consoleStream, c io.Reader) error {
+// showConsole sends the output of the console, and records it.
+func showConsole(stream consoleStream, c io.Reader, record *session) error {
 	buf := make([]byte, consoleMessage)
 	for {
 		n, err := c.Read(buf)
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(&holdfastv1.AttachResponse{Data: append([]byte(nil), buf[:n]...)}); err != nil {
+		data := bytes.Clone(buf[:n])
+		record.show(data)
+		if err := stream.Send(&holdfastv1.AttachResponse{Data: data}); err != nil {
 			return err
 		}
 	}
@@ -90,8 +134,9 @@ func showConsole(stream consoleStream, c io.Reader) error {
 // typeConsole writes the caller's input to the console, starting with that of the first
 // message.
 func (s *Service) typeConsole(
-	ctx context.Context, stream consoleStream, c io.Writer, write bool, r *holdfastv1.AttachRequest,
+	ctx context.Context, stream consoleStream, c io.Writer, record *session, r *holdfastv1.AttachRequest,
 ) error {
+	write := !r.GetReadOnly()
 	for {
 		switch {
 		case r.GetLeave():
@@ -104,6 +149,7 @@ func (s *Service) typeConsole(
 				Message: "the console is read-only: attach without read_only to type",
 			}
 		case len(r.GetData()) > 0:
+			record.input(len(r.GetData()))
 			if _, err := c.Write(r.GetData()); err != nil {
 				return err
 			}

@@ -47,6 +47,15 @@ func SeesRuns(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.R
 	}
 }
 
+// SeesConsoles returns a function that reports whether a caller may see a console session, by the
+// rule of SeesRuns.
+func SeesConsoles(id *holdfastv1.Identity, v *fsm.View) func(*holdfastv1.ConsoleSession) bool {
+	sees := SeesRuns(id, func() *fsm.View { return v })
+	return func(s *holdfastv1.ConsoleSession) bool {
+		return sees(&holdfastv1.Run{MachineId: s.GetMachineId(), Pool: s.GetPool()})
+	}
+}
+
 // SeesChange reports whether a caller may see an entry of the history of a machine that it may see:
 // the machine must have been in a pool of the caller's scope then.
 func SeesChange(id *holdfastv1.Identity, e *holdfastv1.HistoryEntry) bool {
