@@ -51,8 +51,11 @@ type agreement struct{ at, seen time.Time }
 func NewClock(recorded func() time.Time) *Clock { return &Clock{recorded: recorded} }
 
 // Now returns the cluster's time. Until this process has compared the clocks, it is the host's
-// clock, and the recorded one if the two are far apart.
+// clock, and the recorded one if the two are far apart. The time of a nil Clock is the host's.
 func (c *Clock) Now() time.Time {
+	if c == nil {
+		return time.Now()
+	}
 	if a := c.agreed.Load(); a != nil {
 		return a.at.Add(time.Since(a.seen))
 	}

@@ -148,7 +148,7 @@ func (rt *router) callingPeer(ctx context.Context) (id string, ok bool) {
 	if rt.n.cfg.TLS == nil {
 		return "", true
 	}
-	c, ok := peertls.FromContext(ctx)
+	c, ok := peertls.FromContext(ctx, rt.n.cfg.Clock.Now())
 	if !ok || rt.n.Member(ctx, c) != nil {
 		return "", false
 	}
@@ -166,7 +166,7 @@ func (rt *router) checkPeer(ctx context.Context, method string) error {
 	if !strings.HasPrefix(method, internalPrefix) || rt.n.cfg.TLS == nil {
 		return nil
 	}
-	c, ok := peertls.FromContext(ctx)
+	c, ok := peertls.FromContext(ctx, rt.n.cfg.Clock.Now())
 	if !ok || c.Peer == "" || c.Cluster != rt.n.cfg.TLS.Cluster() {
 		return status.Errorf(codes.PermissionDenied,
 			"%s is only for peers of cluster %s: the caller has no peer certificate",

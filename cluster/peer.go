@@ -124,7 +124,7 @@ func (s peerServer) RenewCertificate(
 	if err := s.n.router.checkSelf(ctx, req.GetPeerId()); err != nil {
 		return nil, err
 	}
-	caller, ok := peertls.FromContext(ctx)
+	caller, ok := peertls.FromContext(ctx, s.n.cfg.Clock.Now())
 	if !ok {
 		return nil, status.Error(codes.PermissionDenied, "the caller has no certificate")
 	}

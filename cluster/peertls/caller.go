@@ -22,7 +22,7 @@ type Caller struct {
 
 // FromContext returns the caller of a gRPC call. ok is false if the connection has no TLS,
 // or if the caller presented no certificate or one that has expired since.
-func FromContext(ctx context.Context) (*Caller, bool) {
+func FromContext(ctx context.Context, now time.Time) (*Caller, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil, false
@@ -31,17 +31,17 @@ func FromContext(ctx context.Context) (*Caller, bool) {
 	if !ok {
 		return nil, false
 	}
-	return FromState(&info.State)
+	return FromState(&info.State, now)
 }
 
 // FromState returns the caller of a TLS connection, such as http.Request.TLS. cs may be
 // nil.
-func FromState(cs *tls.ConnectionState) (*Caller, bool) {
+func FromState(cs *tls.ConnectionState, now time.Time) (*Caller, bool) {
 	if cs == nil || len(cs.VerifiedChains) == 0 || len(cs.VerifiedChains[0]) == 0 {
 		return nil, false
 	}
 	c := &Caller{Cert: cs.VerifiedChains[0][0], Chain: cs.VerifiedChains[0]}
-	if time.Now().After(c.Cert.NotAfter) {
+	if now.After(c.Cert.NotAfter) {
 		return nil, false
 	}
 	c.Cluster, c.Peer, _ = PeerID(c.Cert)

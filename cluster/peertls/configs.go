@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/credentials"
 )
@@ -43,7 +42,7 @@ func (s *Store) PeerClient(ids ...string) *tls.Config {
 			}
 			leaf := cs.PeerCertificates[0]
 			between := cs.PeerCertificates[1:]
-			if err := s.current().verify(leaf, between, x509.ExtKeyUsageServerAuth, time.Now()); err != nil {
+			if err := s.current().verify(leaf, between, x509.ExtKeyUsageServerAuth, s.cfg.Now()); err != nil {
 				return err
 			}
 			id, err := s.peer(leaf)
@@ -94,7 +93,7 @@ func (s *Store) server(
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			m := s.current()
 			return &tls.Config{
-				MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true,
+				MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true, Time: s.cfg.Now,
 				Certificates: []tls.Certificate{m.pair}, ClientCAs: m.roots, ClientAuth: auth,
 				VerifyConnection: func(cs tls.ConnectionState) error {
 					if len(cs.PeerCertificates) == 0 {
@@ -107,7 +106,7 @@ func (s *Store) server(
 					if err := check(leaf); err != nil {
 						return err
 					}
-					Bound(hello.Conn, leaf.NotAfter)
+					Bound(hello.Conn, s.End(leaf))
 					verified(hello.Conn)
 					return nil
 				},

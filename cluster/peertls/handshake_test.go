@@ -164,25 +164,27 @@ func TestCaller(t *testing.T) {
 		}
 		return &cs
 	}
-	if c, ok := peertls.FromState(state(must(t)(ca.Peer("prod", "n2", nil, never)))); !ok || c.Cluster != "prod" ||
+	if c, ok := peertls.FromState(state(must(t)(ca.Peer("prod", "n2", nil, never))), time.Now()); !ok ||
+		c.Cluster != "prod" ||
 		c.Peer != "n2" {
 		t.Errorf("caller of a peer: got %+v, %t", c, ok)
 	}
-	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never)))); !ok || c.Peer != "" ||
+	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never))), time.Now()); !ok ||
+		c.Peer != "" ||
 		c.Cert.Subject.CommonName != "alice" || len(c.Chain) != 2 {
 		t.Errorf("caller of a client: got %+v, %t", c, ok)
 	}
-	if c, ok := peertls.FromState(state(issue.Pair{})); ok {
+	if c, ok := peertls.FromState(state(issue.Pair{}), time.Now()); ok {
 		t.Errorf("caller without a certificate: got %+v", c)
 	}
-	if _, ok := peertls.FromState(nil); ok {
+	if _, ok := peertls.FromState(nil, time.Now()); ok {
 		t.Error("caller without TLS: got one")
 	}
 	// In whole seconds: a busy machine has four for the handshake.
 	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(5*time.Second))))
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		if _, ok := peertls.FromState(old); !ok {
+		if _, ok := peertls.FromState(old, time.Now()); !ok {
 			break
 		}
 		if time.Now().After(deadline) {

@@ -61,7 +61,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for file, at := range first {
 		ch <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, at, file)
 	}
-	for desc, is := range map[*prometheus.Desc]bool{brokenDesc: c.s.broken.Load(), lateDesc: c.s.late(time.Now())} {
+	for desc, is := range map[*prometheus.Desc]bool{brokenDesc: c.s.broken.Load(), lateDesc: c.s.late(c.s.cfg.Now())} {
 		value := 0.0
 		if is {
 			value = 1

@@ -45,7 +45,7 @@ func (s *Store) KeepRenewed(ctx context.Context, ask Ask) error {
 	}
 	logged := ""
 	for {
-		now := time.Now()
+		now := s.cfg.Now()
 		pause := s.renewAt(now).Sub(now)
 		if pause <= 0 {
 			err := s.renew(ctx, ask)
@@ -118,7 +118,7 @@ func (s *Store) renew(ctx context.Context, ask Ask) error {
 	s.mu.Lock()
 	r := s.seen
 	s.mu.Unlock()
-	if _, err := s.cfg.parseRenewed(r, both, time.Now()); err != nil {
+	if _, err := s.cfg.parseRenewed(r, both, s.cfg.Now()); err != nil {
 		return fmt.Errorf("use the certificate of the leader: %w", err)
 	}
 	if err := replaceFile(s.cfg.Renewed, both); err != nil {

@@ -51,7 +51,7 @@ func TestCAOfPeers(t *testing.T) {
 			if ok := serr == nil; ok != tc.ok {
 				t.Errorf("got accepted %t (%v), want %t", ok, serr, tc.ok)
 			}
-			if _, ok := peertls.FromState(&cs); tc.ok && !ok {
+			if _, ok := peertls.FromState(&cs, time.Now()); tc.ok && !ok {
 				t.Error("got no caller")
 			}
 		})
@@ -88,7 +88,7 @@ func TestRenewals(t *testing.T) {
 		if asked++; asked == 2 {
 			return nil, errors.New("no leader")
 		}
-		chain, _, err := peers.Renew(s.Leaf(), csr, cfg.Life)
+		chain, _, err := peers.Renew(s.Leaf(), csr, time.Now(), cfg.Life)
 		return chain, err
 	}
 	ctx, stop := context.WithCancel(t.Context())

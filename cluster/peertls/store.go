@@ -35,6 +35,8 @@ type Config struct {
 	// Interval is the time between two checks of the files; default 5 s. Handshakes also
 	// check them, at most once a second.
 	Interval time.Duration
+	// Now returns the time by which certificates begin and end; default time.Now.
+	Now func() time.Time
 	// Logger logs changes of the files; default none.
 	Logger *slog.Logger
 	// Registerer registers the metrics. If it is nil, none are registered.
@@ -70,6 +72,9 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultInterval
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if err := CheckName("peer id", cfg.PeerID); err != nil {
 		return nil, fmt.Errorf("open certificates: %w", err)
@@ -78,7 +83,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now := cfg.Now()
 	first, err := parse(&cfg, r, now)
 	if err != nil {
 		return nil, err
@@ -96,6 +101,11 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// End returns when a certificate ends, on the clock of this host.
+func (s *Store) End(c *x509.Certificate) time.Time {
+	return time.Now().Add(c.NotAfter.Sub(s.cfg.Now()))
+}
+
 // Cluster returns the cluster name in the peer's own certificate. It never changes.
 func (s *Store) Cluster() string { return s.cluster }
 
@@ -105,7 +115,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer t.Stop()
 	for {
 		s.refresh(true)
-		s.warn(time.Now())
+		s.warn(s.cfg.Now())
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -130,7 +140,7 @@ func (s *Store) refresh(regular bool) {
 		return // another goroutine is checking
 	}
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.cfg.Now()
 	if !regular && now.Sub(s.checked) < handshakeInterval {
 		return
 	}

@@ -100,7 +100,7 @@ func TestSigner(t *testing.T) {
 				}
 			}
 			var chain []byte
-			sign, err := c.Signer()
+			sign, err := c.Signer(time.Now)
 			if err == nil {
 				chain, _, err = sign(tt.present, tt.csr)
 			}

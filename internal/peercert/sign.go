@@ -3,14 +3,15 @@ package peercert
 import (
 	"crypto/x509"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
 // Signer returns the function that signs the certificates of peers (cluster.Config.SignPeer); nil
-// if this peer signs none. It fails if the files cannot be used now.
-func (c *Config) Signer() (func(*x509.Certificate, []byte) ([]byte, string, error), error) {
+// if this peer signs none. They begin at now. It fails if the files cannot be used now.
+func (c *Config) Signer(now func() time.Time) (func(*x509.Certificate, []byte) ([]byte, string, error), error) {
 	if c.CA == "" {
 		return nil, nil
 	}
@@ -22,7 +23,7 @@ func (c *Config) Signer() (func(*x509.Certificate, []byte) ([]byte, string, erro
 		if err != nil {
 			return nil, "", err
 		}
-		chain, cert, err := ca.Renew(present, csr, c.Lasts())
+		chain, cert, err := ca.Renew(present, csr, now(), c.Lasts())
 		if err != nil {
 			return nil, "", err
 		}

@@ -22,7 +22,7 @@ func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) 
 	if cs == nil || len(cs.PeerCertificates) == 0 {
 		return nil, nil
 	}
-	if c, ok := peertls.FromState(cs); ok {
+	if c, ok := peertls.FromState(cs, g.now()); ok {
 		if c.Peer != "" && c.Cluster != g.cfg.Cluster { // listeners refuse it too
 			return nil, unauthenticated(ReasonBadCredentials,
 				"the certificate is that of peer %s of cluster %s: this is cluster %s",
@@ -30,7 +30,7 @@ func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) 
 		}
 		return c, nil
 	}
-	if end := cs.PeerCertificates[0].NotAfter; time.Now().After(end) {
+	if end := cs.PeerCertificates[0].NotAfter; g.now().After(end) {
 		return nil, unauthenticated(ReasonCertificateExpired,
 			"the client certificate expired at %s: create a new one with `holdfast tls cert create --client`",
 			end.UTC().Format(time.RFC3339))

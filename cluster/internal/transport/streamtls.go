@@ -56,7 +56,7 @@ func (t *streamTLS) client(c net.Conn, addr string, timeout time.Duration) (net.
 		return nil, errors.Join(err, raw.Close())
 	}
 	peertls.Bound(raw, time.Now().Add(maxStreamAge))
-	peertls.Bound(raw, s.ConnectionState().PeerCertificates[0].NotAfter)
+	peertls.Bound(raw, t.store.End(s.ConnectionState().PeerCertificates[0]))
 	return s, nil
 }
 

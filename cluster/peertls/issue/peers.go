@@ -57,9 +57,10 @@ func LoadPeerCA(p Pair) (*CA, error) {
 }
 
 // Renew returns another certificate of a peer with the names and addresses of its present one, for
-// the key of a request (PKCS #10, DER) and with the CA's own certificate behind it (PEM).
+// the key of a request (PKCS #10, DER) and with the CA's own certificate behind it (PEM). It begins
+// now.
 func (ca *CA) Renew(
-	present *x509.Certificate, csr []byte, life time.Duration,
+	present *x509.Certificate, csr []byte, now time.Time, life time.Duration,
 ) (chain []byte, cert *x509.Certificate, err error) {
 	cluster, id, ok := peertls.PeerID(present)
 	if of, only := peertls.PeersCA(ca.Cert); !ok || !only || of != cluster {
@@ -72,7 +73,6 @@ func (ca *CA) Renew(
 	if err != nil {
 		return nil, nil, fmt.Errorf("renew certificate: read the request: %w", err)
 	}
-	now := time.Now()
 	t := &x509.Certificate{
 		Subject:  pkix.Name{CommonName: id, SerialNumber: peertls.IssuedAs(now)},
 		URIs:     present.URIs,

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -120,8 +121,8 @@ func (c *Config) checkFiles() error {
 	_, err := secrets.Open(c.SecretsKeyFile, log)
 	errs = append(errs, err)
 	if c.TLSCA != "" && c.TLSCert != "" && c.TLSKey != "" {
-		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, c.DataDir, log, prometheus.NewRegistry())
-		_, bad := c.peers.Signer()
+		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, c.DataDir, time.Now, log, prometheus.NewRegistry())
+		_, bad := c.peers.Signer(time.Now)
 		errs = append(errs, err, bad)
 	}
 	if c.GossipKeyFile != "" {

@@ -98,11 +98,13 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
-	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, cfg.DataDir, peerLog, reg)
+	state := fsm.New()
+	clock := cluster.NewClock(func() time.Time { return state.View().Now() })
+	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, cfg.DataDir, clock.Now, peerLog, reg)
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
-	sign, err := cfg.peers.Signer()
+	sign, err := cfg.peers.Signer(clock.Now)
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
@@ -137,8 +139,6 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer traces.Close(peerLog) //nolint:contextcheck // the remaining spans are sent although ctx has ended
-	state := fsm.New()
-	clock := cluster.NewClock(func() time.Time { return state.View().Now() })
 	p := &peer{cfg: cfg, log: peerLog}
 	leaseLoad := func() (int, float64) { return 0, 0 } // there is no engine yet
 	p.node, err = cluster.New(cluster.Config{

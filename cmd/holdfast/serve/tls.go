@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -63,12 +64,12 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 // open reads the certificates; without TLS the store is nil. A renewed certificate is in the data
 // directory.
 func (c *tlsConfig) open(
-	insecure bool, id, dataDir string, log *slog.Logger, reg prometheus.Registerer,
+	insecure bool, id, dataDir string, now func() time.Time, log *slog.Logger, reg prometheus.Registerer,
 ) (*peertls.Store, error) {
 	if insecure {
 		return nil, nil
 	}
-	cfg := peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log, Registerer: reg}
+	cfg := peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Now: now, Logger: log, Registerer: reg}
 	if c.peers.CA != "" {
 		cfg.PeerCA, cfg.Renewed, cfg.Life = c.peers.CA, filepath.Join(dataDir, peertls.RenewedFile), c.peers.Lasts()
 	}
