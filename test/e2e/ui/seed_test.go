@@ -68,7 +68,7 @@ func seedLists(l *lab, long string) {
 // fails on enough machines for its plan to be held.
 func seedWaves(l *lab) {
 	l.holdfast("run", "start", "--selector", `rack = "r3"`, "--type", "REPAVE", "--yes", "--wait")
-	l.holdfast("machine", "power", "off", "m-11")
+	l.holdfast("machine", "power", "off", "m-11", "--yes")
 	l.holdfast("run", "start", "--selector", `rack = "r4"`, "--plan", "site/reboot-once", "--max-parallel", "6",
 		"--max-failures", "4", "--wave", "wave-of-failing-machines", "--detach", "--yes")
 	l.until("the held plan", func() bool {
