@@ -2,7 +2,6 @@ package peertls
 
 import (
 	"crypto/x509"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
