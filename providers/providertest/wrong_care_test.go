@@ -16,7 +16,9 @@ type (
 
 func (neverLights) Identify(context.Context, providers.Op, providers.Machine, bool) error { return nil }
 
-func (neverClears) ClearEvents(context.Context, providers.Op, providers.Machine) error { return nil }
+func (neverClears) ClearEvents(context.Context, providers.Op, providers.Machine, string) error {
+	return nil
+}
 
 func (p resetsAlways) ResetBMC(ctx context.Context, op providers.Op, m providers.Machine) error {
 	_ = p.Provider.ResetBMC(ctx, op, m)

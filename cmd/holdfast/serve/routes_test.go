@@ -319,7 +319,7 @@ func wantStatus(w caller, about way, rule []string) (least, most int) {
 	switch let := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains(rule, r) }); {
 	case slices.Contains(rule, "anybody") && about.page == 0:
 		return 200, 299
-	case slices.Contains(rule, "anybody"):
+	case slices.Contains(rule, "anybody"), about.page > 0 && slices.Contains(rule, "anybody with credentials"):
 		return about.page, about.page
 	case w.unknown():
 		return 401, 401

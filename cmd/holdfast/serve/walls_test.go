@@ -36,6 +36,7 @@ func guesses() map[string][]string {
 		"machine_ids":   {foreign.machine(), foreign.busy(), "m-none"},
 		"run_id":        {foreign.run(), foreign.activeRun(), "run-reused-" + foreign.name, "run-none"},
 		"wave_id":       {foreign.wave(), "wave-none"},
+		"session_id":    {"con-" + foreign.name, "oidc-" + foreign.name, "con-none"},
 		"pool_id":       {foreign.pool(), "pool-none"},
 		"pool":          {foreign.pool(), "pool-none"},
 		"pools":         {foreign.pool(), "pool-none"},
