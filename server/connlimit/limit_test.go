@@ -3,6 +3,7 @@ package connlimit_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -64,8 +65,8 @@ func next(t *testing.T, conns <-chan net.Conn) net.Conn {
 func closed(c net.Conn, within time.Duration) bool {
 	_ = c.SetReadDeadline(time.Now().Add(within))
 	_, err := c.Read(make([]byte, 1))
-	nerr, timeout := err.(net.Error)
-	return err != nil && (!timeout || !nerr.Timeout())
+	slow, is := errors.AsType[net.Error](err)
+	return err != nil && (!is || !slow.Timeout())
 }
 
 // TestLimits opens connections one after the other, and checks which ones are closed.

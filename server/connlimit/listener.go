@@ -18,7 +18,7 @@ func OfProcess(log *slog.Logger, reg prometheus.Registerer) *Limiter {
 	files := 1024 // a common default
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil {
-		files = int(min(uint64(limit.Cur), 1<<24)) //nolint:gosec,unconvert // it fits; the type differs by system
+		files = int(min(uint64(limit.Cur), 1<<24)) //nolint:unconvert // it fits; the type differs by system
 	}
 	cfg := ForFiles(max(files, 64))
 	cfg.Logger, cfg.Registerer = log, reg

@@ -71,10 +71,11 @@ func wrongClock(t *testing.T, binary string, off time.Duration) {
 			if err != nil {
 				return err
 			}
-			if now, err := c.LeaderNow(ctx); err != nil || c.Peers()[now] != next {
-				return fmt.Errorf("peer %d leads, %v", now, err)
+			now, err := c.LeaderNow(ctx)
+			if err == nil && c.Peers()[now] != next {
+				return fmt.Errorf("peer %s leads", c.Peers()[now].ID)
 			}
-			return nil
+			return err
 		})
 		for range 3 { // the first commands of a term, and later ones
 			id := fmt.Sprintf("m-%d-%d", i, time.Now().UnixNano())
@@ -143,4 +144,3 @@ func rpc(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) clients 
 	return clients{holdfastv1.NewClusterServiceClient(conn), holdfastv1.NewOperatorServiceClient(conn),
 		holdfastv1.NewMachineServiceClient(conn), holdfastv1.NewAccessServiceClient(conn)}
 }
-

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -62,11 +63,7 @@ func (c *writer) call(ctx context.Context, token, method, path, endpoint, body s
 func (c *writer) counts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]int{}
-	for k, n := range c.done {
-		all[k] = n
-	}
-	return all
+	return maps.Clone(c.done)
 }
 
 // inFlight are the writes of the field APIs. Each function makes its n-th round of calls, with

@@ -156,13 +156,14 @@ func (f *fleet) furnish(o tenant) {
 		WaitingFor: "host of " + o.name})
 	f.DoAs("system", &internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: o.activeRun(),
 		Chunks: []*holdfastv1.LogChunk{{Stream: "stdout", Data: []byte("log of " + o.name)}}}}})
-	f.DoAs(by, &internalv1.StartRun{RunId: "run-console-" + o.name, MachineId: o.busy(), RequestId: "req-console-" + o.name,
-		PlanId: "plan/console", DefaultTimeoutSeconds: 60, CheckedProvider: "fake"})
+	f.DoAs(by, &internalv1.StartRun{RunId: "run-console-" + o.name, MachineId: o.busy(),
+		RequestId: "req-console-" + o.name, PlanId: "plan/console", DefaultTimeoutSeconds: 60, CheckedProvider: "fake"})
 	f.DoAs(by, &internalv1.OpenConsole{SessionId: "con-" + o.name, RunId: "run-console-" + o.name, Record: true})
 	f.DoAs("system", &internalv1.RecordConsole{SessionId: "con-" + o.name,
 		Output: []*holdfastv1.ConsoleOutput{{Data: []byte("console of " + o.name)}}})
 	f.DoAs("system", &internalv1.NoteSessions{Sessions: []*holdfastv1.Session{{SessionId: "oidc-" + o.name,
-		Principal: "user:" + o.name, Kind: "dashboard", ExpiresAt: timestamppb.New(time.Date(2026, 1, 29, 18, 0, 0, 0, time.UTC))}}})
+		Principal: "user:" + o.name, Kind: "dashboard",
+		ExpiresAt: timestamppb.New(time.Date(2026, 1, 29, 18, 0, 0, 0, time.UTC))}}})
 	f.DoAs(by, &internalv1.StartWave{MachineIds: []string{o.agent()}, Wave: &holdfastv1.Wave{WaveId: o.wave(),
 		PlanId: "one", MaxParallel: 1, Filter: "labels.team=" + o.name}})
 }

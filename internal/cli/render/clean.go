@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -122,7 +123,7 @@ func Unwrap(w io.Writer) io.Writer {
 
 // Write implements io.Writer. It holds back an incomplete character.
 func (s *Writer) Write(p []byte) (int, error) {
-	in := append(s.rest, p...)
+	in := slices.Concat(s.rest, p)
 	s.rest = nil
 	out := make([]byte, 0, len(in))
 	for len(in) > 0 {
