@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// TestRenewedCertificates runs five peers whose certificates last half a minute over several renewals,
-// while clients write and the leader is killed. No write fails. A removed peer gets no other
-// certificate.
+// TestRenewedCertificates runs five peers whose certificates last half a minute over several
+// renewals, while clients write and the leader is killed. No write fails. A removed peer gets no
+// other certificate.
 func TestRenewedCertificates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
