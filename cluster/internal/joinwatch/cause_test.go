@@ -40,13 +40,17 @@ func TestAddressCauses(t *testing.T) {
 	})
 	closes := listen(t)
 	go serve(closes, func(c net.Conn) { _, _ = c.Read(make([]byte, 1000)) })
-	closed := listen(t)
-	_ = closed.Close()
+	// The own port of a connection is taken, so no other listener gets it, and nothing listens there.
+	busy, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = busy.Close() })
 	for _, tt := range []struct {
 		name, at, key string
 		want          string
 	}{
-		{"nothing listens", closed.Addr().String(), "", "does not answer: connection refused"},
+		{"nothing listens", busy.LocalAddr().String(), "", "does not answer: connection refused"},
 		{"unknown name", "peer.invalid:7403", "", "does not answer: the name is unknown"},
 		{"HTTP port", web.Listener.Addr().String(), "", "is an HTTP port: join takes gossip addresses"},
 		{"HTTP port, with a gossip key", web.Listener.Addr().String(), "a", "is an HTTP port"},
