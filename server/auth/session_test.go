@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -20,11 +22,19 @@ import (
 func TestEndedSession(t *testing.T) {
 	f := &fakeRecords{}
 	secret := f.issue(&holdfastv1.Token{TokenId: "t-1", Name: "ann", Role: holdfastv1.Role_VIEWER})
+	var mu sync.Mutex
 	state := map[string]*holdfastv1.Session{}
 	deps := f.deps()
-	deps.Session = func(id string) (*holdfastv1.Session, bool) { s, ok := state[id]; return s, ok }
+	deps.Session = func(id string) (*holdfastv1.Session, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		s, ok := state[id]
+		return s, ok
+	}
 	commands := 0
 	deps.Note = func(_ context.Context, n *internalv1.NoteSessions) error {
+		mu.Lock()
+		defer mu.Unlock()
 		commands++
 		for _, s := range n.GetSessions() {
 			state[s.GetSessionId()] = s
@@ -66,7 +76,11 @@ func TestEndedSession(t *testing.T) {
 	}
 	ctx, release := Until(NewContext(t.Context(), caller))
 	defer release()
-	s.EndedAt = timestamppb.Now()
+	ended := proto.CloneOf(s)
+	ended.EndedAt = timestamppb.Now()
+	mu.Lock()
+	state["s-1"] = ended
+	mu.Unlock()
 	if got := get("/ui/x", "Cookie", "session=x"); got != http.StatusUnauthorized {
 		t.Errorf("after its end: got %d, want 401", got)
 	}

@@ -187,7 +187,9 @@ func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
 	}
 	all := make(map[string]string, len(a.GetEvidenceAfter())+len(seen))
 	maps.Copy(all, a.GetEvidenceAfter())
-	for _, k := range slices.Sorted(maps.Keys(seen)) {
+	keys := slices.AppendSeq(make([]string, 0, len(seen)), maps.Keys(seen)) // one allocation
+	slices.Sort(keys)
+	for _, k := range keys {
 		if _, known := all[k]; known || len(all) < limits.Evidence {
 			all[k] = seen[k]
 		}
