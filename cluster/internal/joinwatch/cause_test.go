@@ -40,7 +40,8 @@ func TestAddressCauses(t *testing.T) {
 	})
 	closes := listen(t)
 	go serve(closes, func(c net.Conn) { _, _ = c.Read(make([]byte, 1000)) })
-	// The own port of a connection is taken, so no other listener gets it, and nothing listens there.
+	// The own port of a connection is taken, so no other listener gets it, and nothing listens
+	// there.
 	busy, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
