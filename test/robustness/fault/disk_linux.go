@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -27,7 +26,11 @@ func fillDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		return errors.Join(c.Disks[i].Empty(), back(ctx, c, i))
+		if err := c.Disks[i].Empty(); err != nil {
+			return err
+		}
+		settle(ctx, c, i)
+		return back(ctx, c, i)
 	}, c.Disks[i].Fill()
 }
 
@@ -46,9 +49,10 @@ func hangDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 	}, c.Disks[i].Freeze()
 }
 
-// settle blocks until a peer has ended, whose exit may have hung with its disk.
+// settle blocks until a peer has ended, whose exit may have hung with its disk. A peer ends within
+// 2 s of a failed write; one that has not ended after 3 s goes on.
 func settle(ctx context.Context, c *harness.Cluster, i int) {
-	t := time.NewTimer(500 * time.Millisecond)
+	t := time.NewTimer(3 * time.Second)
 	defer t.Stop()
 	select {
 	case <-c.Peers()[i].Done():
