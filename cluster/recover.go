@@ -132,7 +132,16 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, before uint6
 
 // replay returns the state after the newest entry, or after the last one before an index that is
 // not zero.
-func replay(s *raftstore.Stores, r *Recovery, before uint64) (*fsm.FSM, error) {
+func replay(s *raftstore.Stores, r *Recovery, before uint64) (_ *fsm.FSM, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case *fsm.PanicError:
+			err = v
+		default:
+			panic(v)
+		}
+	}()
 	state := fsm.New()
 	snaps, err := s.Snaps.List()
 	if err != nil {

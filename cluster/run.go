@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
-	"github.com/holdfast-metal/holdfast/fsm"
 )
 
 const (
@@ -248,11 +247,7 @@ func (n *Node) keepJoined(ctx context.Context) error {
 func (n *Node) watchHalt(ctx context.Context) error {
 	select {
 	case <-n.fsm.Halted():
-		err := n.fsm.HaltError()
-		if bug, ok := errors.AsType[*fsm.PanicError](err); ok {
-			n.log.Error("a command of the log panics: report this", "index", bug.Index, "stack", string(bug.Stack))
-		}
-		return err
+		return n.fsm.HaltError()
 	case <-ctx.Done():
 		return nil
 	}

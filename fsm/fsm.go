@@ -3,7 +3,6 @@ package fsm
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -71,8 +70,8 @@ func NewGuarded() *FSM {
 }
 
 // Apply applies one log entry, an encoded internalv1.Entry, and returns one Result per command. If
-// this build does not understand a command, or one panics, the FSM halts and ignores all later
-// entries: see Halted.
+// this build does not understand a command, the FSM halts and ignores all later entries: see
+// Halted. If a command panics, Apply panics with a *PanicError.
 func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +101,9 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 			}
 		}
 	}
-	defer f.haltAtPanic(index)
+	if !f.guarded {
+		defer crash(index)
+	}
 	results := make([]Result, 0, len(e.GetCommands()))
 	for i, c := range e.GetCommands() {
 		// failpoint: command-to-apply
@@ -182,30 +183,27 @@ func stuck(index uint64, err error) error {
 		"if all peers do, run on one of them: holdfast operator recover --before %d", err, index)
 }
 
-// haltAtPanic halts at a command that panics. Other peers may run another build, so it must not be
-// skipped.
-func (f *FSM) haltAtPanic(index uint64) {
-	if f.guarded {
-		return
-	}
+// crash continues a panic of a command with the ways back. Other peers may run another build, so
+// the command must not be skipped, and nothing may act on a state with half of it: the process ends
+// at once.
+func crash(index uint64) {
 	if v := recover(); v != nil {
-		f.halt(stuck(index, &PanicError{Index: index, Value: v, Stack: debug.Stack()}))
+		panic(&PanicError{Index: index, Value: v})
 	}
 }
 
-// PanicError is the error of an entry with a command that panics.
+// PanicError is the value with which Apply panics at an entry with a command that panics.
 type PanicError struct {
 	Index uint64
 	Value any
-	Stack []byte
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("apply log entry %d: a command panics: %v", e.Index, e.Value)
+	return stuck(e.Index, fmt.Errorf("apply log entry %d: a command panics: %v", e.Index, e.Value)).Error()
 }
 
 // Halted returns a channel that is closed when a command arrives that this build does not
-// understand or that panics. The process must exit, because its state no longer changes.
+// understand. The process must exit, because its state no longer changes.
 func (f *FSM) Halted() <-chan struct{} { return f.halted }
 
 // HaltError returns the reason why the FSM has halted, or nil.
