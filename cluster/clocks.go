@@ -60,7 +60,7 @@ func (c *Clock) Now() time.Time {
 		return a.at.Add(time.Since(a.seen))
 	}
 	own := time.Now()
-	if at := c.recorded(); at.Unix() > 0 && own.Sub(at).Abs() > fsm.MaxClockMove {
+	if at := c.recorded(); !at.IsZero() && own.Sub(at).Abs() > fsm.MaxClockMove {
 		return at
 	}
 	return own
@@ -98,13 +98,11 @@ func (c *clocks) pass(ctx context.Context) {
 	}
 	now := c.n.committer.uptime()
 	most, ok := fsm.AgreedTime(cmd, now)
-	warning, off := judge(cmd, most, ok, time.Now(), c.n.cfg.NodeID), -time.Until(most)
-	agreed := most
-	if ok && cmd.GetVoters() == 1 && warning == "" {
-		if ahead := most.Sub(c.recorded(now)); ahead > fsm.MaxClockMove {
-			warning, off = alone(ahead), ahead
-			agreed = c.recorded(now)
-		}
+	warning, agreed := judge(cmd, most, ok, time.Now(), c.n.cfg.NodeID), most
+	off := -time.Until(most)
+	if record := c.recorded(now); ok && cmd.GetVoters() == 1 && unconfirmed(most, record) {
+		off = most.Sub(record)
+		warning, agreed = alone(off), record
 	}
 	c.report(ctx, warning)
 	if ok {
@@ -133,14 +131,23 @@ func (c *clocks) due(term uint64, most time.Time, uptime int64) bool {
 }
 
 // recorded returns the recorded clock, with the time that has passed since the last command of this
-// leader.
+// leader; the zero time before the first command.
 func (c *clocks) recorded(uptime int64) time.Time {
 	v := c.n.fsm.View()
 	at := v.Now()
+	if at.IsZero() {
+		return at
+	}
 	if l, leads := c.n.terms.current(); leads && v.Meta().GetClock().GetEpoch() == l.term {
 		at = at.Add(time.Duration(uptime-v.Meta().GetClock().GetUptimeMs()) * time.Millisecond)
 	}
 	return at
+}
+
+// unconfirmed reports whether the clock of the only voter is too far ahead of the recorded one to be
+// followed. A state without a command has no recorded clock.
+func unconfirmed(only, recorded time.Time) bool {
+	return !recorded.IsZero() && only.Sub(recorded) > fsm.MaxClockMove
 }
 
 // alone returns the warning about the clock of the only voter, which no other clock confirms.

@@ -50,6 +50,28 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// TestUnconfirmed checks that the clock of the only voter is in doubt only if another time is
+// recorded. A peer compares its clock for the first time before it or after it has applied a
+// command.
+func TestUnconfirmed(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		name     string
+		recorded time.Time
+		want     bool
+	}{
+		{"a new state", fsm.New().View().Now(), false},
+		{"the time", now, false},
+		{"some minutes earlier", now.Add(-fsm.MaxClockMove), false},
+		{"an hour earlier", now.Add(-time.Hour), true},
+		{"an hour later", now.Add(time.Hour), false},
+	} {
+		if got := unconfirmed(now, tt.recorded); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // TestClockOfPeer checks that a wrong clock of the host moves the cluster's time neither before nor
 // after the clocks were compared, and that this time passes.
 func TestClockOfPeer(t *testing.T) {
@@ -78,7 +100,7 @@ func TestClockOfPeer(t *testing.T) {
 			}
 		}
 	})
-	if got := NewClock(func() time.Time { return time.Unix(0, 0) }).Now(); time.Since(got).Abs() > time.Minute {
+	if got := NewClock(func() time.Time { return fsm.New().View().Now() }).Now(); time.Since(got).Abs() > time.Minute {
 		t.Errorf("nothing is recorded: got %v, want the host's clock", got)
 	}
 }

@@ -105,8 +105,13 @@ func (v *View) Admissions() []*internalv1.PeerAdmission {
 	return slices.Collect(v.state.Admissions.Ascend("", ""))
 }
 
-// Now returns the record's clock.
-func (v *View) Now() time.Time { return v.state.Meta.GetNow().AsTime() }
+// Now returns the record's clock; the zero time before the first command.
+func (v *View) Now() time.Time {
+	if v.state.Meta.GetNow() == nil {
+		return time.Time{}
+	}
+	return v.state.Meta.GetNow().AsTime()
+}
 
 // AgreedTime returns the time on which a majority of the voters' clocks agrees, if one does, when
 // the monotonic clock of the readings shows uptime.
