@@ -12,9 +12,8 @@ import (
 
 // Caller is the verified identity of the other end of a connection.
 type Caller struct {
-	// Cert is the caller's own certificate. Chain is the verified chain from it to the CA.
-	Cert  *x509.Certificate
-	Chain []*x509.Certificate
+	// Cert is the caller's own certificate.
+	Cert *x509.Certificate
 	// Cluster and Peer are set if the certificate is a peer's, and empty for clients. The
 	// listeners of a Store refuse peers of other clusters.
 	Cluster, Peer string
@@ -34,18 +33,18 @@ func FromContext(ctx context.Context, now time.Time) (*Caller, bool) {
 	return FromState(&info.State, now)
 }
 
-// FromState returns the caller of a TLS connection, such as http.Request.TLS. cs may be
-// nil.
+// FromState returns the caller of a TLS connection, such as http.Request.TLS. The listener is one
+// of a Store, which has verified the certificate in the handshake. cs may be nil.
 func FromState(cs *tls.ConnectionState, now time.Time) (*Caller, bool) {
-	if cs == nil || len(cs.VerifiedChains) == 0 || len(cs.VerifiedChains[0]) == 0 {
+	if cs == nil || !cs.HandshakeComplete || len(cs.PeerCertificates) == 0 {
 		return nil, false
 	}
-	c := &Caller{Cert: cs.VerifiedChains[0][0], Chain: cs.VerifiedChains[0]}
+	c := &Caller{Cert: cs.PeerCertificates[0]}
 	if now.After(c.Cert.NotAfter) {
 		return nil, false
 	}
 	c.Cluster, c.Peer, _ = PeerID(c.Cert)
-	for _, ca := range c.Chain[1:] {
+	for _, ca := range cs.PeerCertificates[1:] {
 		if of, only := PeersCA(ca); only && (c.Peer == "" || c.Cluster != of) {
 			return nil, false // it must not certify that
 		}

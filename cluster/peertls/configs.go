@@ -17,7 +17,7 @@ import (
 // PeerServer returns the configuration of a listener for peers only (Raft). It requires TLS
 // 1.3 and certificates from both sides.
 func (s *Store) PeerServer() *tls.Config {
-	return s.server(tls.VersionTLS13, tls.RequireAndVerifyClientCert, nil, func(leaf *x509.Certificate) error {
+	return s.server(tls.VersionTLS13, tls.RequireAnyClientCert, nil, func(leaf *x509.Certificate) error {
 		_, err := s.peer(leaf)
 		return err
 	})
@@ -71,7 +71,7 @@ func (s *Store) API() *tls.Config { return s.public("h2") }
 func (s *Store) HTTP() *tls.Config { return s.public("h2", "http/1.1") }
 
 func (s *Store) public(protos ...string) *tls.Config {
-	return s.server(tls.VersionTLS12, tls.VerifyClientCertIfGiven, protos, func(leaf *x509.Certificate) error {
+	return s.server(tls.VersionTLS12, tls.RequestClientCert, protos, func(leaf *x509.Certificate) error {
 		if !claimsPeer(leaf) {
 			return nil
 		}
@@ -81,7 +81,8 @@ func (s *Store) public(protos ...string) *tls.Config {
 }
 
 // server returns the configuration of a listener. check validates the client's verified
-// certificate.
+// certificate. VerifyConnection verifies each certificate instead of crypto/tls, which would also
+// refuse one that has not begun.
 func (s *Store) server(
 	least uint16,
 	auth tls.ClientAuthType,
@@ -93,14 +94,15 @@ func (s *Store) server(
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			m := s.current()
 			return &tls.Config{
-				MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true, Time: s.cfg.Now,
+				MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true,
 				Certificates: []tls.Certificate{m.pair}, ClientCAs: m.roots, ClientAuth: auth,
 				VerifyConnection: func(cs tls.ConnectionState) error {
 					if len(cs.PeerCertificates) == 0 {
 						return nil // ClientAuth has checked that
 					}
 					leaf := cs.PeerCertificates[0]
-					if err := m.checkIssuers(leaf, cs.VerifiedChains); err != nil {
+					err := m.verify(leaf, cs.PeerCertificates[1:], x509.ExtKeyUsageClientAuth, s.cfg.Now())
+					if err != nil {
 						return err
 					}
 					if err := check(leaf); err != nil {

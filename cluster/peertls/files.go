@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
@@ -128,11 +129,18 @@ func intermediates(pair tls.Certificate) []*x509.Certificate {
 }
 
 // verify returns nil if one of the CAs has certified the certificate for that use, directly or
-// through a CA for peers.
+// through a CA for peers, and it has not ended. Its begin is not checked: a clock that is behind,
+// such as that of a peer that was down while the others renewed their certificates, would lock out
+// the peers that could correct it.
 func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
 	pool := x509.NewCertPool()
 	for _, c := range between {
 		pool.AddCert(c)
+	}
+	for _, c := range slices.Concat([]*x509.Certificate{leaf}, between, s.cas) {
+		if c.NotBefore.After(now) {
+			now = c.NotBefore
+		}
 	}
 	chains, err := leaf.Verify(x509.VerifyOptions{
 		Roots: s.roots, Intermediates: pool, CurrentTime: now,

@@ -171,7 +171,7 @@ func TestCaller(t *testing.T) {
 	}
 	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never))), time.Now()); !ok ||
 		c.Peer != "" ||
-		c.Cert.Subject.CommonName != "alice" || len(c.Chain) != 2 {
+		c.Cert.Subject.CommonName != "alice" {
 		t.Errorf("caller of a client: got %+v, %t", c, ok)
 	}
 	if c, ok := peertls.FromState(state(issue.Pair{}), time.Now()); ok {
@@ -255,5 +255,26 @@ func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	}
 	if early := end.Truncate(time.Second); time.Now().Before(early) {
 		t.Error("got a closed connection before the certificate expired")
+	}
+}
+
+// TestClockBehind checks that a peer whose clock is far behind accepts certificates that begin
+// later, also its own and that of a CA. It could not learn the time from other peers otherwise.
+func TestClockBehind(t *testing.T) {
+	ca := newCA(t, "prod")
+	late := openWith(t, ca, nil, func(c *peertls.Config) {
+		c.Now = func() time.Time { return time.Now().Add(-30 * 24 * time.Hour) }
+	})
+	right := must(t)(ca.Peer("prod", "n2", nil, never))
+	for name, server := range map[string]*tls.Config{"raft": late.PeerServer(), "api": late.API()} {
+		if cs, serr, cerr := shake(t, server, clientConfig(t, right)); serr != nil || cerr != nil {
+			t.Errorf("%s: got a refusal: %v, %v", name, serr, cerr)
+		} else if c, ok := peertls.FromState(&cs, time.Now()); !ok || c.Peer != "n2" {
+			t.Errorf("%s: got caller %+v, %v, want peer n2", name, c, ok)
+		}
+	}
+	other := open(t, ca, "prod", "n2")
+	if _, serr, cerr := shake(t, other.PeerServer(), late.PeerClient("n2")); serr != nil || cerr != nil {
+		t.Errorf("as a client: got a refusal: %v, %v", serr, cerr)
 	}
 }
