@@ -144,8 +144,8 @@ func (c *clocks) recorded(uptime int64) time.Time {
 	return at
 }
 
-// unconfirmed reports whether the clock of the only voter is too far ahead of the recorded one to be
-// followed. A state without a command has no recorded clock.
+// unconfirmed reports whether the clock of the only voter is too far ahead of the recorded one to
+// be followed. A state without a command has no recorded clock.
 func unconfirmed(only, recorded time.Time) bool {
 	return !recorded.IsZero() && only.Sub(recorded) > fsm.MaxClockMove
 }
