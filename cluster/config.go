@@ -94,6 +94,9 @@ type Config struct {
 	// one encrypts, all of them decrypt. The file is read again when it changes. If it is
 	// empty, gossip is not encrypted.
 	GossipKeyFile string
+	// LimitPeers returns a listener like another one that limits how many connections callers
+	// without a certificate hold to the ports of Raft and gossip. If it is nil, there is no limit.
+	LimitPeers func(net.Listener) net.Listener
 	// DialOptions are added to gRPC connections to other peers.
 	DialOptions []grpc.DialOption
 	// ForwardMetadata, if set, changes the metadata of a call before it is forwarded to

@@ -13,12 +13,13 @@ import (
 
 // metrics are the metrics of this package.
 type metrics struct {
-	applySeconds *prometheus.HistogramVec
-	batchSize    prometheus.Histogram
-	reads        *prometheus.CounterVec
-	forwards     *prometheus.CounterVec
-	deathWatch   prometheus.Counter
-	refusedPeers prometheus.Counter
+	applySeconds  *prometheus.HistogramVec
+	batchSize     prometheus.Histogram
+	reads         *prometheus.CounterVec
+	forwards      *prometheus.CounterVec
+	deathWatch    prometheus.Counter
+	refusedPeers  prometheus.Counter
+	refusedGossip prometheus.Counter
 
 	// Counts of applied commands, for the status.
 	commands    atomic.Uint64
@@ -62,6 +63,10 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			opts("refused_peers_total", "Connections, Raft messages and calls of peers that were refused, because they are no "+
 				"members or were removed."),
 		),
+		refusedGossip: prometheus.NewCounter(
+			opts("refused_gossip_total", "Packets and connections at the port of gossip that were refused, because they could "+
+				"not be decrypted or decoded."),
+		),
 		deathWatch: prometheus.NewCounter(
 			opts("death_watch_elections_total", "Elections called because the leader's process was seen to end."),
 		),
@@ -73,7 +78,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch, m.refusedPeers,
+		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch, m.refusedPeers, m.refusedGossip,
 		gauge("is_leader", "1 when this peer leads and is ready.", func() float64 {
 			return flag(n.Ready())
 		}),

@@ -148,7 +148,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	}
 	n.stream, err = transport.Listen(transport.StreamConfig{
 		Addr: cfg.RaftAddr, Advertise: cfg.AdvertiseRaft, Greeting: n.marks.Greeting,
-		TLS: cfg.TLS, PeersAt: n.peersAt, Fault: cfg.dialFault, Logger: n.log,
+		TLS: cfg.TLS, PeersAt: n.peersAt, Fault: cfg.dialFault, Logger: n.log, Limit: cfg.LimitPeers,
 	})
 	if err != nil {
 		return nil, err
@@ -182,6 +182,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.gossip, err = gossip.Open(gossip.Config{
 		NodeID: cfg.NodeID, Addr: cfg.GossipAddr, Advertise: cfg.AdvertiseGossip,
 		KeyFile: cfg.GossipKeyFile, KeyInterval: cfg.keyInterval, Multiplier: cfg.RaftMultiplier, Logger: cfg.Logger,
+		Limit: cfg.LimitPeers, Refused: n.metrics.refusedGossip.Inc,
 	}, n.gossipMeta)
 	if err != nil {
 		return nil, err

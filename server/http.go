@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"log"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -49,15 +51,15 @@ func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterf
 }
 
 // HTTPServer returns an HTTP server with the limits that every listener must have. It
-// logs its errors as warnings. Requests have no overall timeout, because some routes
-// stream.
+// logs its errors as warnings, and those of handshakes once a minute. Requests have no overall
+// timeout, because some routes stream.
 func (s *Server) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.peer.Log.Handler(), slog.LevelWarn),
+		ErrorLog:          log.New(&errorLines{log: s.peer.Log, seldom: rate.Sometimes{Interval: time.Minute}}, "", 0),
 	}
 }
 

@@ -31,15 +31,25 @@ type Config struct {
 	Verified int
 	// Idle is the time without traffic after which a connection may be closed for another one
 	// (default 10 s).
-	Idle       time.Duration
+	Idle time.Duration
+	// Port is a label of the metrics, if a process has several Limiters: "api" or "peers".
+	Port       string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// ForFiles returns the limits of a process that may open a number of files. A fourth of them stays
-// for its other work.
+// ForFiles returns the limits of the ports of callers, of a process that may open a number of
+// files. With those of ForPeers, a fifth of them stays for its other work.
 func ForFiles(files int) Config {
-	return Config{Total: files / 2, PerAddress: max(16, files/8), Reserve: max(8, files/16), Verified: files / 8}
+	return Config{Total: files / 2, PerAddress: max(16, files/8), Reserve: max(8, files/16),
+		Verified: files / 8, Port: "api"}
+}
+
+// ForPeers returns the limits of the ports where only peers connect, Raft and gossip. A flood of
+// the other ports takes nothing from these.
+func ForPeers(files int) Config {
+	return Config{Total: max(16, files/32), PerAddress: max(8, files/128), Reserve: max(8, files/64),
+		Verified: max(64, files/16), Port: "peers"}
 }
 
 const (
@@ -66,16 +76,19 @@ func New(cfg Config) *Limiter {
 	cfg.Idle = cmp.Or(cfg.Idle, 10*time.Second)
 	cfg.ProofTime = cmp.Or(cfg.ProofTime, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	labels := prometheus.Labels{"port": cmp.Or(cfg.Port, "api")}
 	l := &Limiter{
 		cfg: cfg, all: list.New(), byAddress: map[string]*list.List{}, unproved: list.New(),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_connections_closed_total",
-			Help: "Connections closed because callers hold too many, by reason: idle, or without a certificate.",
+			Name:        "holdfast_connections_closed_total",
+			Help:        "Connections closed because callers hold too many, by reason: idle, or without a certificate.",
+			ConstLabels: labels,
 		}, []string{"reason"}),
 	}
 	if cfg.Registerer != nil {
 		open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "holdfast_connections", Help: "Open connections of callers that have shown no certificate.",
+			ConstLabels: labels,
 		}, func() float64 { return float64(l.plain()) })
 		cfg.Registerer.MustRegister(l.closed, open)
 	}

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OfProcess returns a Limiter for the number of files that this process may open.
-func OfProcess(log *slog.Logger, reg prometheus.Registerer) *Limiter {
+// OfProcess returns a Limiter with the limits that a function returns for the number of files that
+// this process may open.
+func OfProcess(limits func(files int) Config, log *slog.Logger, reg prometheus.Registerer) *Limiter {
 	files := 1024 // a common default
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil {
 		files = int(min(uint64(limit.Cur), 1<<24)) //nolint:unconvert // it fits; the type differs by system
 	}
-	cfg := ForFiles(max(files, 64))
+	cfg := limits(max(files, 64))
 	cfg.Logger, cfg.Registerer = log, reg
 	return New(cfg)
 }

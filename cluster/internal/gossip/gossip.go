@@ -19,7 +19,6 @@ import (
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -62,7 +61,11 @@ type Config struct {
 	KeyInterval time.Duration
 	// Multiplier scales the timing if it is below 1.
 	Multiplier float64
-	Logger     *slog.Logger
+	// Limit returns a listener with a limit of connections; nil for none.
+	Limit func(net.Listener) net.Listener
+	// Refused counts a packet or connection that cannot be decrypted or decoded. It may be nil.
+	Refused func()
+	Logger  *slog.Logger
 }
 
 // Open opens the gossip port. meta returns the metadata of this peer. Publish calls it again.
@@ -103,7 +106,12 @@ func Open(cfg Config, meta func() *internalv1.GossipMeta) (*Gossip, error) {
 	c.DeadNodeReclaimTime = scale(time.Second) // a peer may return at another address
 	c.MsgpackUseNewTimeFormat = true           // permanent: see package transport
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = g, g, g, g, g
-	c.Logger = log.New(liblog.Lines(cfg.Logger.With("component", "gossip")), "", 0)
+	c.Logger = log.New(newLines(&cfg), "", 0)
+	if cfg.Limit != nil {
+		if c.Transport, err = limitStreams(c, cfg.Limit); err != nil {
+			return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.Addr, err)
+		}
+	}
 	if g.list, err = memberlist.Create(c); err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.Addr, err)
 	}

@@ -62,7 +62,9 @@ type StreamConfig struct {
 	// PeersAt returns the peers that may be at an address; none if it is unknown.
 	PeersAt func(addr string) []string
 	// Fault makes connections fail, for tests. It may be nil.
-	Fault  func(addr string) error
+	Fault func(addr string) error
+	// Limit returns a listener with a limit of connections. It may be nil.
+	Limit  func(net.Listener) net.Listener
 	Logger *slog.Logger
 }
 
@@ -82,6 +84,9 @@ func Listen(cfg StreamConfig) (*Stream, error) {
 	}
 	if cfg.Greeting == nil {
 		cfg.Greeting = func() *internalv1.Greeting { return &internalv1.Greeting{} }
+	}
+	if cfg.Limit != nil {
+		l = cfg.Limit(l)
 	}
 	return &Stream{
 		Listener:  l,

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
@@ -22,6 +23,7 @@ type streamTLS struct {
 	store *peertls.Store
 	at    func(addr string) []string // the peers that may be at an address; none if it is unknown
 	serve *tls.Config
+	pace  liblog.Pace // of refusals, which any caller can cause
 }
 
 // newStreamTLS returns nil if there is no store.
@@ -60,14 +62,19 @@ func (t *streamTLS) client(c net.Conn, addr string, timeout time.Duration) (net.
 	return s, nil
 }
 
-// refused logs a failed handshake, at debug level if the other side has just disconnected.
+// refused logs a failed handshake, once a minute. It is at debug level if the other side has just
+// disconnected.
 func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
-	say := log.Warn
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) {
-		say = log.Debug
+	say := log.Debug
+	gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed)
+	before, due := 0, false
+	if !gone {
+		if before, due = t.pace.Due(); due {
+			say = log.Warn
+		}
 	}
 	say("raft connection refused: want a certificate of a peer of this cluster",
-		"from", from, "cluster", t.store.Cluster(), "error", err)
+		"from", from, "cluster", t.store.Cluster(), "like_it_before", before, "error", err)
 }
 
 // secureConn is a TLS connection that closes like TCP. TLS would send an alert first and

@@ -128,7 +128,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
-	limited := connlimit.OfProcess(peerLog, reg).Listen
+	limited := connlimit.OfProcess(connlimit.ForFiles, peerLog, reg).Listen
 	old, closeArchive, err := cfg.archiveConfig.open(fetches.Transport())
 	if err != nil {
 		return flagerror.Invalid(err)
@@ -152,7 +152,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseHTTP: cmp.Or(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		Clock:         clock,
 		TLS:           store, SignPeer: sign, GossipKeyFile: cfg.GossipKeyFile,
-		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, AdmitManually: cfg.AdmitPeers == "manual",
+		LimitPeers: limitPeers(store, peerLog, reg),
+		Join:       cfg.Join, BootstrapExpect: cfg.BootstrapExpect, AdmitManually: cfg.AdmitPeers == "manual",
 		RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version:           version,
 		Logger:            log,

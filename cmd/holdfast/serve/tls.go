@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/internal/peercert"
+	"github.com/holdfast-metal/holdfast/server/connlimit"
 )
 
 // tlsConfig names the certificates of a peer and the keys of gossip.
@@ -83,6 +84,15 @@ func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerO
 		return l, nil
 	}
 	return peertls.Listen(l), []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}
+}
+
+// limitPeers returns the limit of the ports where peers connect. Without TLS nobody proves to be
+// one, and all peers are on this host.
+func limitPeers(store *peertls.Store, log *slog.Logger, reg prometheus.Registerer) func(net.Listener) net.Listener {
+	if store == nil {
+		return nil
+	}
+	return connlimit.OfProcess(connlimit.ForPeers, log, reg).Listen
 }
 
 // clusterOf returns the name of the cluster in the peer's certificate.
