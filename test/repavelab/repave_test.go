@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 	"github.com/holdfast-metal/holdfast/test/kubelab"
@@ -128,7 +129,8 @@ func TestRepave(t *testing.T) {
 }
 
 // boxes creates machines: the first and the third with BIOS, the second with UEFI, or all with UEFI
-// that supports only HTTP boot. The first BMC has IPMI, the others have Redfish.
+// that supports only HTTP boot. The first BMC has IPMI, the second Redfish, the third Redfish with all
+// oddities that one BMC can have.
 func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 	s.t.Helper()
 	for i := range n {
@@ -157,14 +159,16 @@ func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 	}
 	ipmi := l.IPMI(all[0].Machine)
 	endpoints := []string{ipmi.Endpoint}
-	if n > 1 {
-		var redfish []*bmclab.Machine
-		for _, b := range all[1:] {
-			redfish = append(redfish, b.Machine)
+	for i, b := range all[1:] {
+		bmc := l.Redfish([]*bmclab.Machine{b.Machine})
+		endpoints = append(endpoints, bmc.Path(b.id))
+		if i == 0 {
+			continue
 		}
-		bmc := l.Redfish(redfish)
-		for _, b := range all[1:] {
-			endpoints = append(endpoints, bmc.Path(b.id))
+		var odd redfishtest.Quirks
+		redfishtest.AllOdd(&odd)
+		if err := bmc.Quirks(s.t.Context(), odd); err != nil {
+			s.t.Fatal(err)
 		}
 	}
 	for i, b := range all {

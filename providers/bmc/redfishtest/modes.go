@@ -31,6 +31,19 @@ func refuseOnce(status int, code string) func(*Quirks) {
 	}
 }
 
+// AllOdd sets all oddities that one BMC can have at the same time.
+func AllOdd(q *Quirks) {
+	q.Odd = []string{
+		OddTypes, OddNulls, OddNoLinks, OddLinks, OddForeign, OddDead, OddPages, OddInline, OddPadded,
+		OddPlaceholders, OddCase, OddBytes, OddHTML, OddManagers,
+	}
+	q.Forbidden = []string{"Memory", "Thermal", "Power"}
+	q.Progress = "SystemHardwareInitializationComplete"
+	q.ResetTypes = []string{"On", "ForceOff", "ForceRestart"}
+	q.LateSystem, q.BusyLogins, q.SessionLocation = 3, 1, "none"
+	refuseOnce(http.StatusServiceUnavailable, "ResourceNotReadyRetry")(q)
+}
+
 // Modes returns one mode for each kind of oddity.
 func Modes() []Mode {
 	return []Mode{
@@ -84,6 +97,10 @@ func Modes() []Mode {
 		{
 			Name: "no soft off", Says: "a list of resets without GracefulShutdown", NoSoftOff: true,
 			Quirks: func(q *Quirks) { q.ResetTypes = []string{"On", "ForceOff", "ForceRestart"} },
+		},
+		{
+			Name: "all at once", Says: "all oddities that one BMC can have together",
+			NoBoot: true, NoSoftOff: true, Quirks: AllOdd,
 		},
 		{Name: "odd TLS", Says: "it signs for itself, and for another name", TLS: true},
 	}

@@ -82,12 +82,6 @@ func (s *Service) alterMembers(r *http.Request, path string, body map[string]any
 		members = append([]any{ref(path + "/" + auxiliary)}, members...)
 	}
 	only := strings.HasSuffix(path, "/Systems") || strings.HasSuffix(path, "/Managers") // one more would be unclear
-	if q.isOdd(OddForeign) && !only {
-		members = append([]any{ref("https://elsewhere.example/redfish/v1/x")}, members...)
-	}
-	if q.isOdd(OddDead) && !only {
-		members = append([]any{ref(path + "/gone")}, members...)
-	}
 	if q.isOdd(OddInline) && !only {
 		for i, m := range members {
 			link, _ := m.(map[string]any)["@odata.id"].(string)
@@ -97,6 +91,12 @@ func (s *Service) alterMembers(r *http.Request, path string, body map[string]any
 				members[i] = full.body
 			}
 		}
+	}
+	if q.isOdd(OddForeign) && !only {
+		members = append([]any{ref("https://elsewhere.example/redfish/v1/x")}, members...)
+	}
+	if q.isOdd(OddDead) && !only {
+		members = append([]any{ref(path + "/gone")}, members...)
 	}
 	if q.isOdd(OddPages) {
 		skip, _ := strconv.Atoi(r.URL.Query().Get("$skip"))
