@@ -90,6 +90,9 @@ type Config struct {
 	// DenyURL returns an error for a URL that no peer may fetch, such as one of a denied network.
 	// By default all are allowed.
 	DenyURL func(url string) error
+	// RefuseOpenWebhooks makes this peer refuse webhooks whose messages are not encrypted or
+	// signed.
+	RefuseOpenWebhooks bool
 	// Archive contains the steps and logs of old runs; without it this peer cannot read
 	// them.
 	Archive runs.Archive

@@ -67,3 +67,41 @@ func TestURLsOfDeniedNetworks(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenWebhooks checks what is refused if webhooks have to be encrypted and signed.
+func TestOpenWebhooks(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		refuse bool
+		hook   *holdfastv1.Webhook
+		want   []string // in the refusal; none: it is stored
+	}{
+		{"allowed", false, &holdfastv1.Webhook{Url: "http://h.example/token-1"}, nil},
+		{"open in both ways", true, &holdfastv1.Webhook{Url: "HTTP://h.example?token-1"}, []string{
+			"webhook.url: HTTP://h.example: ", "use an https URL", "(and 1 more)", "--open-webhooks"}},
+		{"not signed", true, &holdfastv1.Webhook{Url: "https://h.example"}, []string{"webhook.secret_ref", "type token"}},
+		{"disabled", true, &holdfastv1.Webhook{Url: "http://h.example", Disabled: true}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, c := serve(t, nodetest.New(), Config{RefuseOpenWebhooks: tt.refuse})
+			tt.hook.Name = "w"
+			_, err := holdfastv1.NewWebhookServiceClient(c.conn).PutWebhook(testCtx(t),
+				&holdfastv1.PutWebhookRequest{Webhook: tt.hook})
+			if len(tt.want) == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q in it", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "token-1") {
+				t.Errorf("got the path of the URL, which may be a secret: %v", err)
+			}
+		})
+	}
+}

@@ -56,7 +56,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterPoolServiceServer(r, registry.NewPools(s.peer, s.cfg.PlatformMarginPercent))
 	holdfastv1.RegisterRegistryServiceServer(r, s.services)
 	holdfastv1.RegisterEventServiceServer(r, events.New(s.peer))
-	holdfastv1.RegisterWebhookServiceServer(r, events.NewWebhooks(s.peer))
+	holdfastv1.RegisterWebhookServiceServer(r, events.NewWebhooks(s.peer, s.cfg.RefuseOpenWebhooks))
 	internalv1.RegisterStageServiceServer(r, operator.NewStage(s.peer))
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {

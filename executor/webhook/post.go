@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -207,6 +209,9 @@ func (p *post) confirm() error {
 func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
+	if err := p.open(); err != nil {
+		return 0, err
+	}
 	req, err := p.request(ctx, e)
 	if err != nil {
 		return 0, err
@@ -229,6 +234,19 @@ func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	}
 	seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
 	return time.Duration(seconds) * time.Second, fmt.Errorf("the receiver answers %s", resp.Status)
+}
+
+// open returns an error if the messages must be encrypted and signed, and are not. The server
+// refuses such a webhook, but it may be older than that rule, or of a restored snapshot.
+func (p *post) open() error {
+	if !p.cfg.RefuseOpen {
+		return nil
+	}
+	plain, unsigned := describe.OpenWebhook(p.hook)
+	if why := cmp.Or(plain, unsigned); why != "" {
+		return fmt.Errorf("not posted, because --open-webhooks of the peers is refuse: %s", why)
+	}
+	return nil
 }
 
 func (p *post) request(ctx context.Context, e *holdfastv1.Event) (*http.Request, error) {

@@ -37,6 +37,7 @@ type Config struct {
 	NoteEvery  time.Duration // minimum time between two records of the position, if there are no failures; default 1 s
 	ReadEvery  time.Duration // minimum time between two reads of the webhooks; default 250 ms
 	Transport  http.RoundTripper
+	RefuseOpen bool // post nothing that is not encrypted and signed
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

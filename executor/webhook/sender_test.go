@@ -35,7 +35,8 @@ type peer struct {
 	index uint64
 	epoch uint64
 
-	transport http.RoundTripper // of lead; nil for the default
+	transport  http.RoundTripper // of lead; nil for the default
+	refuseOpen bool
 }
 
 func newPeer(t *testing.T) *peer {
@@ -126,7 +127,8 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1",
 			Term: epoch}}})
 	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond,
-		ReadEvery: time.Millisecond, Timeout: 20 * time.Second, Transport: p.transport}, p, p, secrets)
+		ReadEvery: time.Millisecond, Timeout: 20 * time.Second, Transport: p.transport,
+		RefuseOpen: p.refuseOpen}, p, p, secrets)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -391,6 +393,21 @@ func TestFailureWithBrokenStatus(t *testing.T) {
 				return w.GetFailures() > 0 && strings.HasPrefix(w.GetLastError(), "the receiver answers 503")
 			})
 		})
+	}
+}
+
+// A webhook that is older than the rule, or of a restored snapshot, gets nothing in plain text.
+func TestOpenWebhooksGetNothing(t *testing.T) {
+	p, r := newPeer(t), newReceiver(t)
+	p.refuseOpen = true
+	p.put(&holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases})
+	p.lead(nil)
+	p.machine("a")
+	p.wait("the refusal", func(w *holdfastv1.Webhook) bool {
+		return strings.Contains(w.GetLastError(), "--open-webhooks") && strings.Contains(w.GetLastError(), "https")
+	})
+	if got := r.machines(); len(got) != 0 {
+		t.Errorf("got %v, want no delivery", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,12 +78,11 @@ events from now on; a changed or enabled one continues at its last event.`,
 			if err != nil {
 				return failed(err, "put webhook %s", args[0])
 			}
-			if w.GetSecretRef() == "" {
-				a.note("note: the messages of webhook %s are not signed: its receiver cannot tell who sent them: --secret SECRET",
-					args[0])
-			}
-			if strings.HasPrefix(w.GetUrl(), "http:") {
-				a.note("note: the messages of webhook %s are not encrypted: use an https URL", args[0])
+			plain, unsigned := describe.OpenWebhook(w)
+			for _, open := range []string{plain, unsigned} {
+				if open != "" {
+					a.note("note: webhook %s: %s", args[0], open)
+				}
 			}
 			return printOne(a, &o, webhookKind(), w)
 		}),

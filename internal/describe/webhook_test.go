@@ -22,3 +22,21 @@ func TestWebhookLate(t *testing.T) {
 		t.Error("no event waits: got late")
 	}
 }
+
+// TestOpenWebhook checks which webhooks are open, in each notation of a scheme.
+func TestOpenWebhook(t *testing.T) {
+	for _, tt := range []struct {
+		url, secret     string
+		plain, unsigned bool
+	}{
+		{"https://h.example", "key", false, false},
+		{"HTTPS://h.example", "", false, true},
+		{"http://h.example", "key", true, false},
+		{"HTTP://127.0.0.1:1", "", true, true},
+	} {
+		plain, unsigned := OpenWebhook(&holdfastv1.Webhook{Url: tt.url, SecretRef: tt.secret})
+		if (plain != "") != tt.plain || (unsigned != "") != tt.unsigned {
+			t.Errorf("%s, secret %q: got %q, %q", tt.url, tt.secret, plain, unsigned)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 // Package connlimit limits how many connections callers hold to a peer, by address and in all, so
 // that they cannot use up its files (docs/security.md). An idle connection makes room for a new
 // one. Callers with a certificate of the cluster are exempt, and have a reserve in which they can
-// prove it.
+// prove it. A connection with too many resets of streams ends.
 //
 // It owns the counts. It must not know protocols or callers beyond that.
 package connlimit
@@ -81,7 +81,8 @@ func New(cfg Config) *Limiter {
 		cfg: cfg, all: list.New(), byAddress: map[string]*list.List{}, unproved: list.New(),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name:        "holdfast_connections_closed_total",
-			Help:        "Connections closed because callers hold too many, by reason: idle, or without a certificate.",
+			Help:        "Connections closed because callers hold too many or misuse them, by reason: " +
+				"idle, without a certificate, or resets of streams.",
 			ConstLabels: labels,
 		}, []string{"reason"}),
 	}

@@ -26,6 +26,15 @@ func OfProcess(limits func(files int) Config, log *slog.Logger, reg prometheus.R
 	return New(cfg)
 }
 
+// OfPeers returns the limit of the ports where peers connect. Without TLS there is none: nobody
+// proves to be a peer, and all peers are on this host.
+func OfPeers(tls bool, log *slog.Logger, reg prometheus.Registerer) func(net.Listener) net.Listener {
+	if !tls {
+		return nil
+	}
+	return OfProcess(ForPeers, log, reg).Listen
+}
+
 // Listen returns a listener whose connections are limited; nil for nil. Use it below TLS: package
 // peertls reports the certificates that it has verified.
 func (l *Limiter) Listen(ln net.Listener) net.Listener {

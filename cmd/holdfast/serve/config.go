@@ -29,7 +29,7 @@ type Config struct {
 	AdvertiseGRPC, AdvertiseHTTP, AdvertiseRaft, AdvertiseGossip    string
 	Join, DenyURLs                                                  []string
 	BootstrapExpect                                                 int
-	AdmitPeers                                                      string
+	AdmitPeers, OpenWebhooks                                        string
 	Insecure, Dev, LeaveOnStop, AutoDiscover, RecordConsoles        bool
 	OnShutdown                                                      string
 	LogLevel, LogFormat, LogStore                                   string
@@ -109,6 +109,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 		"create a machine for an unknown MAC address that boots or reports; it awaits approval")
 	fs.StringSliceVar(&c.DenyURLs, "deny-urls", egress.Default(),
 		"`networks` that images, webhooks and virtual media may not use, such as 127.0.0.0/8; none: all are allowed")
+	fs.StringVar(&c.OpenWebhooks, "open-webhooks", "allow",
+		"webhooks with an http URL or without a secret that signs: `allow or refuse`")
 	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000,
 		"maximum `number` of machines that --auto-discover creates and that await approval; 0: no limit")
 	fs.Uint32Var(&c.EnrollLimit, "enroll-limit", 1000,
@@ -168,6 +170,9 @@ func (c *Config) checkIdentity() error {
 	}
 	if c.AdmitPeers != "auto" && c.AdmitPeers != "manual" {
 		errs = append(errs, fmt.Errorf("set --admit-peers to auto or manual, not %q", c.AdmitPeers))
+	}
+	if c.OpenWebhooks != "allow" && c.OpenWebhooks != "refuse" {
+		errs = append(errs, fmt.Errorf("set --open-webhooks to allow or refuse, not %q", c.OpenWebhooks))
 	}
 	if !slices.Contains([]int{0, 1, 3, 5, 7}, c.BootstrapExpect) {
 		errs = append(errs, fmt.Errorf("set --bootstrap-expect to 1, 3, 5 or 7, or 0 to join an existing cluster, not %d",

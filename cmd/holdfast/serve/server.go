@@ -128,7 +128,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
-	limited := connlimit.OfProcess(connlimit.ForFiles, peerLog, reg).Listen
+	limit := connlimit.OfProcess(connlimit.ForFiles, peerLog, reg)
+	limited := limit.Listen
 	old, closeArchive, err := cfg.archiveConfig.open(fetches.Transport())
 	if err != nil {
 		return flagerror.Invalid(err)
@@ -152,7 +153,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseHTTP: cmp.Or(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		Clock:         clock,
 		TLS:           store, SignPeer: sign, GossipKeyFile: cfg.GossipKeyFile,
-		LimitPeers: limitPeers(store, peerLog, reg),
+		LimitPeers: connlimit.OfPeers(store != nil, peerLog, reg),
 		Join:       cfg.Join, BootstrapExpect: cfg.BootstrapExpect, AdmitManually: cfg.AdmitPeers == "manual",
 		RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version:           version,
@@ -187,10 +188,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 			Calls:          cfg.LookCalls,
 			Logger:         peerLog,
 			Registerer:     reg},
-		Leases:   lease.Config{Logger: peerLog, Registerer: reg},
-		Archive:  cfg.archiveConfig.archiver(peerLog, reg),
-		Webhooks: webhook.Config{Transport: fetches.Transport(), Logger: peerLog, Registerer: reg},
-		Logger:   peerLog,
+		Leases:  lease.Config{Logger: peerLog, Registerer: reg},
+		Archive: cfg.archiveConfig.archiver(peerLog, reg),
+		Webhooks: webhook.Config{Transport: fetches.Transport(), RefuseOpen: cfg.OpenWebhooks == "refuse",
+			Logger: peerLog, Registerer: reg},
+		Logger: peerLog,
 	}, executor.Deps{Node: p.node, State: state, Providers: set, Secrets: resolver, Archive: old})
 	p.exec, leaseLoad = tasks.Runs, tasks.Leases.Load
 	retries := int32(cfg.DefaultStepMaxRetries)
@@ -222,10 +224,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, EnrollLimit: cfg.EnrollLimit,
 		PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
 		RecordConsoles: cfg.RecordConsoles, ConsoleKeep: time.Duration(cfg.ConsoleKeepDays) * 24 * time.Hour,
-		Note: vault.guard.Note, DenyURL: fetches.CheckURL,
+		Note: vault.guard.Note, DenyURL: fetches.CheckURL, RefuseOpenWebhooks: cfg.OpenWebhooks == "refuse",
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
-	apiLn, creds := secured(store, limited(grpcLn))
+	apiLn, creds := secured(store, limit, limited(grpcLn))
 	api := grpc.NewServer(slices.Concat(srv.GRPCOptions(), creds, traces.Served())...)
 	srv.Register(api)
 	relay.Register(api)
@@ -256,6 +258,9 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	webLn := limited(httpLn)
 	if store != nil {
 		webLn, site.TLSConfig = peertls.Listen(webLn), store.HTTP()
+		if err := limit.HTTP2(site); err != nil {
+			return fmt.Errorf("configure HTTP/2: %w", err)
+		}
 	}
 	g.Go(func() error { return serveHTTP(web, site, webLn) })
 	g.Go(func() error { return cfg.netbootConfig.serve(web, srv.HTTPServer(machines), limited(bootLn)) })

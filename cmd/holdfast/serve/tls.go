@@ -79,20 +79,11 @@ func (c *tlsConfig) open(
 
 // secured returns a listener that closes connections when their certificates are replaced, and
 // the options for its gRPC server.
-func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerOption) {
+func secured(store *peertls.Store, limit *connlimit.Limiter, l net.Listener) (net.Listener, []grpc.ServerOption) {
 	if store == nil {
 		return l, nil
 	}
-	return peertls.Listen(l), []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}
-}
-
-// limitPeers returns the limit of the ports where peers connect. Without TLS nobody proves to be
-// one, and all peers are on this host.
-func limitPeers(store *peertls.Store, log *slog.Logger, reg prometheus.Registerer) func(net.Listener) net.Listener {
-	if store == nil {
-		return nil
-	}
-	return connlimit.OfProcess(connlimit.ForPeers, log, reg).Listen
+	return peertls.Listen(l), []grpc.ServerOption{grpc.Creds(limit.Credentials(credentials.NewTLS(store.API())))}
 }
 
 // clusterOf returns the name of the cluster in the peer's certificate.

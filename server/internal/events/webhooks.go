@@ -2,10 +2,12 @@ package events
 
 import (
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -19,10 +21,36 @@ import (
 type Webhooks struct {
 	holdfastv1.UnimplementedWebhookServiceServer
 	*edge.Peer
+
+	refuseOpen bool
 }
 
-// NewWebhooks returns the service of a peer.
-func NewWebhooks(peer *edge.Peer) *Webhooks { return &Webhooks{Peer: peer} }
+// NewWebhooks returns the service of a peer. refuseOpen makes it refuse webhooks whose messages are
+// not encrypted or not signed.
+func NewWebhooks(peer *edge.Peer, refuseOpen bool) *Webhooks {
+	return &Webhooks{Peer: peer, refuseOpen: refuseOpen}
+}
+
+// open returns the violations of a webhook that must not be open. One that is disabled sends
+// nothing.
+func (s *Webhooks) open(w *holdfastv1.Webhook) (bad []fsm.FieldViolation) {
+	if !s.refuseOpen || w.GetDisabled() {
+		return nil
+	}
+	plain, unsigned := describe.OpenWebhook(w)
+	const why = " (--open-webhooks of the peers is refuse)"
+	if plain != "" {
+		scheme, rest, _ := strings.Cut(w.GetUrl(), "://")
+		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+			rest = rest[:i] // what follows may be a secret
+		}
+		bad = append(bad, fsm.FieldViolation{Field: "webhook.url", Description: scheme + "://" + rest + ": " + plain + why})
+	}
+	if unsigned != "" {
+		bad = append(bad, fsm.FieldViolation{Field: "webhook.secret_ref", Description: "is empty: " + unsigned + why})
+	}
+	return bad
+}
 
 // PutWebhook creates or replaces a webhook.
 func (s *Webhooks) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookRequest) (*holdfastv1.Webhook, error) {
@@ -30,7 +58,11 @@ func (s *Webhooks) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookReque
 		return nil, request.Invalid("webhook", "is required")
 	}
 	w := proto.CloneOf(request.WithoutUnknown(r.GetWebhook()))
-	if err := request.Violations(append(fsm.ValidateWebhook(w), s.DeniedURLs("webhook", w)...)); err != nil {
+	bad := fsm.ValidateWebhook(w)
+	if len(bad) == 0 {
+		bad = s.open(w)
+	}
+	if err := request.Violations(append(bad, s.DeniedURLs("webhook", w)...)); err != nil {
 		return nil, err
 	}
 	if _, err := filter.CompileEvent(w.GetFilter()); err != nil {

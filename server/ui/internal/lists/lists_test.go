@@ -78,7 +78,7 @@ func TestColumns(t *testing.T) {
 				CreatedBy: "user:root", Cursor: 41, Failures: 3, LastError: "HTTP 503", TriedAt: at(5), Missed: 2,
 				Behind: 1234, Waiting: 1000, WaitingSince: at(5)},
 			{Name: "off", Disabled: true, Failures: 1},
-			{Name: "well", TriedAt: at(6)},
+			{Name: "well", Url: "http://h.example", TriedAt: at(6)},
 			{Name: "late", Behind: 20, Waiting: 12, WaitingSince: at(7)},
 			{Name: "soon", Behind: 20, Waiting: 12, WaitingSince: timestamppb.Now()},
 		}},
@@ -129,7 +129,8 @@ func TestColumns(t *testing.T) {
 				"By=user:root | Last error=HTTP 503",
 			"Webhook=off | State=disabled/s- | Filter=all events | Position=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
-			"Webhook=well | State=ok/s-active recovered 15:06 | Filter=all events | Position=none | Waiting=0 | Missed=0 | " +
+			"Webhook=well | State=ok/s-active recovered 15:06 | URL=http://h.example not encrypted | Filter=all events | " +
+				"Position=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
 			"Webhook=late | State=12 waiting/s-maintenance for 15:07 | Filter=all events | Position=none | Waiting=12 | " +
 				"Missed=0 | Signed with=not signed",

@@ -58,10 +58,14 @@ func webhookRow(w *holdfastv1.Webhook) Row {
 	if w.GetCursor() == 0 {
 		delivered = display.Text("none")
 	}
+	url := display.Long(w.GetUrl())
+	if plain, _ := describe.OpenWebhook(w); plain != "" {
+		url = url.And(display.Faint("not encrypted"))
+	}
 	return Row{w.GetName(), []display.Cell{
 		display.ID(w.GetName()),
 		webhookState(w, time.Now()),
-		display.Long(w.GetUrl()),
+		url,
 		display.Long(cmp.Or(w.GetFilter(), "all events")),
 		delivered,
 		display.Number(w.GetWaiting()),
