@@ -191,7 +191,7 @@ func (ms *membership) remove(ctx context.Context, id string, running, deny bool)
 func (ms *membership) deny(ctx context.Context, id string, begin bool) error {
 	ms.certs.Lock()
 	defer ms.certs.Unlock()
-	d := &internalv1.PeerAdmission{Id: id, IssuedBefore: timestamppb.Now()}
+	d := &internalv1.PeerAdmission{Id: id, IssuedBefore: timestamppb.New(ms.n.cfg.Clock.Now())}
 	if rec, ok := ms.n.fsm.View().Peer(id); ok {
 		d.Serials = rec.GetSerials()
 	}

@@ -70,10 +70,11 @@ func NewArchiver(cfg ArchiverConfig, p task.Proposer, s task.State, a Archive) *
 	return v
 }
 
-// Run archives and drops runs once per interval until the term ends.
+// Run archives and drops runs once per interval until the term ends. Their age counts by the recorded
+// clock.
 func (v *Archiver) Run(ctx context.Context, t cluster.Term) error {
 	for {
-		if err := v.pass(ctx, t.Epoch, time.Now()); err != nil {
+		if err := v.pass(ctx, t.Epoch, v.state.View().Now()); err != nil {
 			return err
 		}
 		if wait.Sleep(ctx, v.cfg.Interval) != nil {

@@ -44,7 +44,7 @@ func NewGC(p task.Proposer, s task.State, log *slog.Logger) *GC {
 // until the term ends.
 func (g *GC) Run(ctx context.Context, t cluster.Term) error {
 	for ok := true; ok; ok = wait.Sleep(ctx, gcPause) == nil {
-		for _, cmd := range g.due(time.Now()) {
+		for _, cmd := range g.due(g.state.View().Now()) {
 			cmd.Epoch = t.Epoch
 			_, err := g.proposer.Apply(ctx, cmd)
 			if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonStaleEpoch {
@@ -58,7 +58,8 @@ func (g *GC) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// due returns the commands that remove old records. The FSM checks each record again.
+// due returns the commands that remove old records, by the recorded clock: a wrong clock of this host
+// makes nothing due. The FSM checks each record again.
 func (g *GC) due(now time.Time) []*internalv1.Command {
 	view := g.state.View()
 	var cmds []*internalv1.Command

@@ -51,6 +51,20 @@ func TestGC(t *testing.T) {
 			return p.GetStatus()
 		}
 
+		// Peers compare their clocks, so that the recorded one keeps pace.
+		pace := make(chan struct{})
+		defer close(pace)
+		go func() {
+			for {
+				select {
+				case <-pace:
+					return
+				case <-time.After(30 * time.Second): // sleep: in the bubble
+				}
+				l.Must(&internalv1.Command{Epoch: 7, Op: &internalv1.Command_CompareClocks{CompareClocks: &internalv1.CompareClocks{
+					Voters: 1, Readings: []*internalv1.ClockReading{{PeerId: "n1", At: timestamppb.Now()}}}}})
+			}
+		}()
 		stale := make(chan error, 1)
 		go func() {
 			stale <- NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(t.Context(), cluster.Term{Epoch: 6})

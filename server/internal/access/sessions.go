@@ -39,7 +39,7 @@ func (s *Sessions) ListSessions(
 		return nil, err
 	}
 	who := auth.From(ctx)
-	rows := page.Keyed(sessionStates(v.Sessions(p.After), time.Now()), (*holdfastv1.Session).GetSessionId)
+	rows := page.Keyed(sessionStates(v.Sessions(p.After), s.Time()), (*holdfastv1.Session).GetSessionId)
 	resp := &holdfastv1.ListSessionsResponse{}
 	resp.Sessions, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(s *holdfastv1.Session) bool {
 		return (who.GetRole() == holdfastv1.Role_ADMIN || s.GetPrincipal() == who.GetPrincipal()) && f.Match(s)
@@ -62,7 +62,7 @@ func (s *Sessions) EndSession(ctx context.Context, r *holdfastv1.EndSessionReque
 	if err != nil {
 		return nil, err
 	}
-	return withSessionState(ended, time.Now()), nil
+	return withSessionState(ended, s.Time()), nil
 }
 
 // withSessionState returns a copy of a session with its state, which is computed on read.

@@ -67,7 +67,7 @@ func (r *session) show(data []byte) {
 		return
 	}
 	r.note()
-	r.pending = append(r.pending, &holdfastv1.ConsoleOutput{At: timestamppb.Now(), Data: data})
+	r.pending = append(r.pending, &holdfastv1.ConsoleOutput{At: timestamppb.New(r.s.Time()), Data: data})
 	r.size += len(data)
 }
 
@@ -77,7 +77,7 @@ func (r *session) note() {
 		return
 	}
 	text := fmt.Appendf(nil, "\r\n[%d bytes were not recorded]\r\n", r.missing)
-	r.pending = append(r.pending, &holdfastv1.ConsoleOutput{At: timestamppb.Now(), Data: text})
+	r.pending = append(r.pending, &holdfastv1.ConsoleOutput{At: timestamppb.New(r.s.Time()), Data: text})
 	r.size, r.missing = r.size+len(text), 0
 }
 

@@ -31,13 +31,13 @@ func (s *Machines) ExplainMachine(
 	run := runToExplain(v, m)
 	switch {
 	case run == nil:
-		explainIdle(e, m, nil)
+		explainIdle(e, m, nil, s.Time())
 	case fsm.Ended(run):
 		explainRun(e, run)
-		explainIdle(e, m, run)
+		explainIdle(e, m, run, s.Time())
 	default:
 		explainRun(e, run)
-		explainActive(e, run)
+		explainActive(e, run, s.Time())
 	}
 	explainWaves(e, v)
 	return e, nil
@@ -81,18 +81,18 @@ func runName(run *holdfastv1.Run) string {
 }
 
 // explainActive explains a machine with an active run.
-func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
+func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now time.Time) {
 	e.WaitingFor, e.Since = describe.WaitingFor(run), run.GetWaitingSince()
 	e.NextActionAt, e.QueuePosition = run.GetNextActionAt(), run.GetQueuePosition()
 	if e.GetQueuePosition() == 0 { // in the queue, it is that of an earlier poll
 		e.Deadline = run.GetDeadline()
 	}
-	e.Summary = activeSummary(e, run, time.Now())
+	e.Summary = activeSummary(e, run, now)
 	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
 	if run.GetCancelRequestedAt() == nil {
 		e.Suggestions = append(e.Suggestions, "holdfast run cancel "+run.GetRunId())
 	}
-	if describe.Ignores(run, time.Now()) != "" {
+	if describe.Ignores(run, now) != "" {
 		e.Suggestions = append(e.Suggestions, "holdfast machine bmc-reset "+run.GetMachineId())
 	}
 }

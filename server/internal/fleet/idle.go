@@ -11,12 +11,12 @@ import (
 )
 
 // explainIdle explains a machine without an active run. Last is its last run, or nil.
-func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run) {
+func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run, now time.Time) {
 	id := m.GetMachineId()
 	if last != nil {
 		e.Suggestions = append(e.Suggestions, "holdfast run logs "+last.GetRunId())
 	}
-	e.Summary = idleSummary(m, last)
+	e.Summary = idleSummary(m, last, now)
 	switch m.GetStatus().GetPhase() {
 	case holdfastv1.MachineStatus_RETIRED:
 		e.Suggestions = append(e.Suggestions, "holdfast machine delete "+id)
@@ -40,13 +40,13 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 			e.Suggestions = append(e.Suggestions, "holdfast node approve "+id+" --workflow plan/repave-join")
 		}
 	default:
-		explainFree(e, m, last)
+		explainFree(e, m, last, now)
 	}
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
 // explainFree adds the next steps for a machine that operators and runs may use.
-func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run) {
+func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run, now time.Time) {
 	id, s := m.GetMachineId(), m.GetStatus()
 	plan := fsm.ApprovedPlan(m)
 	setAside := last.GetPlanId() == "plan/drain" || last.GetPlanId() == "plan/uncordon"
@@ -54,7 +54,7 @@ func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	switch {
 	case setAside && unfinished && s.GetNeedsAttention():
 		e.Suggestions = append(e.Suggestions, "holdfast run retry "+last.GetRunId(), "holdfast machine uncordon "+id)
-	case drained(s):
+	case drained(s, now):
 		e.Suggestions = append(e.Suggestions, "holdfast machine uncordon "+id)
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
 		e.Suggestions = append(e.Suggestions, "holdfast machine power on "+id,
@@ -74,7 +74,7 @@ func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 }
 
 // idleSummary returns the cause of a machine's state in a few words.
-func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
+func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run, now time.Time) string {
 	s := m.GetStatus()
 	waits := "waits for an operator"
 	switch {
@@ -87,13 +87,13 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
 	case hasIssue(s, "Canceled") && last.GetPhase() == holdfastv1.Run_CANCELED:
 		return runName(last) + " was " + describe.IssueText(issue(s, "Canceled")) + ", " + waits
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
-		return describe.PoweredOff(s, time.Now())
+		return describe.PoweredOff(s, now)
 	case s.GetNeedsAttention():
 		return describe.IssueText(s.GetIssues()[0])
 	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
 		return waits
-	case drained(s):
-		return describe.Drained(s, time.Now())
+	case drained(s, now):
+		return describe.Drained(s, now)
 	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY && s.GetNodeState() == holdfastv1.Node_DISCOVERED:
 		return "discovered, waits for approval"
 	case fsm.ApprovedPlan(m) != "":
@@ -128,7 +128,7 @@ func canceled(run *holdfastv1.Run) bool {
 }
 
 // drained reports whether the node of a machine in service is drained: it takes no pods.
-func drained(s *holdfastv1.MachineStatus) bool { return describe.Drained(s, time.Now()) != "" }
+func drained(s *holdfastv1.MachineStatus, now time.Time) bool { return describe.Drained(s, now) != "" }
 
 // mostCause is the number of characters of an error in a summary.
 const mostCause = 60

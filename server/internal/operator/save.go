@@ -36,7 +36,7 @@ func (s *Service) SaveSnapshot(
 		return err
 	}
 	w := &snapshotWriter{ctx: ctx, stream: stream, draining: s.Draining}
-	info := fsm.BackupInfo{TakenAt: timestamppb.Now(), Peer: s.cfg.PeerID, Version: s.cfg.Version}
+	info := fsm.BackupInfo{TakenAt: timestamppb.New(s.Time()), Peer: s.cfg.PeerID, Version: s.cfg.Version}
 	if err := v.Snapshot().WriteBackup(w, info); err != nil {
 		return err
 	}
