@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hostTimes lists the files that may write the host's clock into a message, with the reason. A wrong
-// clock of one host must not date a record.
+// hostTimes lists the files that may write the host's clock into a message, with the reason. A
+// wrong clock of one host must not date a record.
 func hostTimes() map[string]string {
 	return map[string]string{
 		"cluster/apply.go":                  "the time of a command, which the recorded clock limits",
@@ -46,7 +46,8 @@ func TestHostTimes(t *testing.T) {
 }
 
 func TestCheckHostTimes(t *testing.T) {
-	const text = "package x\n\nimport \"google.golang.org/protobuf/types/known/timestamppb\"\n\nvar at = timestamppb.Now()\n"
+	const text = "package x\n\nimport \"google.golang.org/protobuf/types/known/timestamppb\"\n\n" +
+		"var at = timestamppb.Now()\n"
 	var files []source
 	for _, name := range []string{"cluster/x.go", "cluster/x_test.go", "client/x.go", "server/ok.go"} {
 		s, err := newSource(name, []byte(text))

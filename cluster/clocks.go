@@ -26,6 +26,8 @@ const (
 	compareEvery = 4 * time.Minute
 	// clockWords begins each warning about a clock.
 	clockWords = "clock: "
+	// agreedFor is how long an agreement counts for Latest.
+	agreedFor = time.Minute
 )
 
 // clocks compares the wall clocks of the voters. Every peer reports whether its own is right, and
@@ -62,6 +64,24 @@ func (c *Clock) Now() time.Time {
 	own := time.Now()
 	if at := c.recorded(); !at.IsZero() && own.Sub(at).Abs() > fsm.MaxClockMove {
 		return at
+	}
+	return own
+}
+
+// Latest returns the latest time that it may be: that of Now, or the host's clock unless clocks
+// that agree have shown within a minute that this is wrong. Now is behind in a process that was
+// down, or whose virtual machine was paused, until it has compared the clocks. It cannot if the
+// others refuse its certificate.
+func (c *Clock) Latest() time.Time {
+	own := time.Now()
+	if c == nil {
+		return own
+	}
+	if a := c.agreed.Load(); a != nil && time.Since(a.seen) < agreedFor {
+		return c.Now()
+	}
+	if now := c.Now(); now.After(own) {
+		return now
 	}
 	return own
 }

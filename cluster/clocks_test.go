@@ -104,3 +104,36 @@ func TestClockOfPeer(t *testing.T) {
 		t.Errorf("nothing is recorded: got %v, want the host's clock", got)
 	}
 }
+
+// TestLatest checks the latest time that it may be: the host's clock counts unless clocks that
+// agree have shown within a minute that it is ahead.
+func TestLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const days = 24 * time.Hour
+		for _, tt := range []struct {
+			name             string
+			recorded, agreed time.Duration // compared with the host's clock
+			ago              time.Duration // since the clocks agreed; 0: never
+			want             time.Duration
+		}{
+			{"down for a week", -7 * days, 0, 0, 0},
+			{"host behind", 7 * days, 0, 0, 7 * days},
+			{"host ahead, as clocks show that agree", 0, -7 * days, time.Second, -7 * days},
+			{"paused for a week, and the monotonic clock stood still", 0, -7 * days, time.Hour, 0},
+			{"host behind, and no recent agreement", 0, 7 * days, time.Hour, 7 * days},
+		} {
+			begin := time.Now()
+			c := NewClock(func() time.Time { return begin.Add(tt.recorded) })
+			if tt.ago > 0 {
+				c.set(begin.Add(tt.agreed))
+				time.Sleep(tt.ago) // sleep: in a synctest bubble
+			}
+			if got := c.Latest().Sub(time.Now()); got != tt.want {
+				t.Errorf("%s: got %v from the host's clock, want %v", tt.name, got, tt.want)
+			}
+		}
+	})
+	if got := (*Clock)(nil).Latest(); time.Since(got).Abs() > time.Minute {
+		t.Errorf("without a clock: got %v, want the host's", got)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
@@ -137,19 +136,29 @@ func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x5
 	for _, c := range between {
 		pool.AddCert(c)
 	}
-	for _, c := range slices.Concat([]*x509.Certificate{leaf}, between, s.cas) {
-		if c.NotBefore.After(now) {
-			now = c.NotBefore
+	var failed error
+	for _, ca := range s.cas { // one by one: another CA that begins later must not move the time
+		at := now
+		for _, c := range append([]*x509.Certificate{leaf, ca}, between...) {
+			if c.NotBefore.After(at) {
+				at = c.NotBefore
+			}
+		}
+		root := x509.NewCertPool()
+		root.AddCert(ca)
+		chains, err := leaf.Verify(x509.VerifyOptions{
+			Roots: root, Intermediates: pool, CurrentTime: at,
+			KeyUsages: []x509.ExtKeyUsage{use},
+		})
+		if err == nil {
+			return s.checkIssuers(leaf, chains)
+		}
+		var unknown x509.UnknownAuthorityError
+		if failed == nil || !errors.As(err, &unknown) {
+			failed = err
 		}
 	}
-	chains, err := leaf.Verify(x509.VerifyOptions{
-		Roots: s.roots, Intermediates: pool, CurrentTime: now,
-		KeyUsages: []x509.ExtKeyUsage{use},
-	})
-	if err != nil {
-		return err
-	}
-	return s.checkIssuers(leaf, chains)
+	return failed
 }
 
 // explain adds a remedy to an error of x509.

@@ -2,10 +2,16 @@ package peertls_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"net"
 	"strings"
 	"testing"
@@ -276,5 +282,30 @@ func TestClockBehind(t *testing.T) {
 	other := open(t, ca, "prod", "n2")
 	if _, serr, cerr := shake(t, other.PeerServer(), late.PeerClient("n2")); serr != nil || cerr != nil {
 		t.Errorf("as a client: got a refusal: %v, %v", serr, cerr)
+	}
+}
+
+// TestCAOfLater checks that a CA which begins in a year, for example made on a host with a wrong
+// clock, does not affect certificates of the other CA in the file.
+func TestCAOfLater(t *testing.T) {
+	ca := newCA(t, "prod")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "later"}, IsCA: true,
+		BasicConstraintsValid: true, NotBefore: never.Add(time.Hour), NotAfter: never.Add(2 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, later, later, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), ca.Pair.Cert...)
+	s, err := peertls.Open(newFiles(t, both, must(t)(ca.Peer("prod", "n1", nil, never))).config("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := must(t)(ca.Client("alice", nil, never))
+	if _, serr, cerr := shake(t, s.API(), clientConfig(t, user)); serr != nil || cerr != nil {
+		t.Errorf("got a refusal: %v, %v", serr, cerr)
 	}
 }

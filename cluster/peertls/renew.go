@@ -27,6 +27,7 @@ const RenewedFile = "renewed.pem"
 const (
 	renewRetries = 200 // attempts in the life of a certificate
 	renewMost    = 10 * time.Minute
+	renewLook    = time.Minute // between two looks at the time, which may be corrected meanwhile
 	renewLeast   = 500 * time.Millisecond
 	askTimeout   = 10 * time.Second
 )
@@ -61,7 +62,7 @@ func (s *Store) KeepRenewed(ctx context.Context, ask Ask) error {
 			pause = min(renewMost, s.cfg.Life/renewRetries)
 		}
 		select {
-		case <-time.After(max(renewLeast, min(pause, renewMost))): // files may be replaced meanwhile
+		case <-time.After(max(renewLeast, min(pause, renewLook, s.cfg.Life/renewRetries))): // files may be replaced meanwhile
 		case <-ctx.Done():
 			return nil
 		}
@@ -89,7 +90,7 @@ func (s *Store) late(now time.Time) bool {
 	}
 	m := s.set.Load()
 	if !m.renewed {
-		return now.Sub(s.opened) > s.cfg.Life/6
+		return time.Since(s.opened) > s.cfg.Life/6
 	}
 	return m.leaf.NotAfter.Sub(now) < m.leaf.NotAfter.Sub(Issued(m.leaf))/5
 }
@@ -172,8 +173,8 @@ func (c *Config) parseRenewed(r raw, both []byte, now time.Time) (*set, error) {
 }
 
 // parse returns the set to use: that of the files, or that of the renewed certificate if it was
-// made later. It returns an error if the peer cannot use the files now, except if they have only
-// expired.
+// made later and has not ended by the latest time that it may be. It returns an error if the peer
+// cannot use the files now, except if they have only expired.
 func parse(c *Config, r raw, now time.Time) (*set, error) {
 	s, err := parseOne(c, r, now)
 	if len(r.renewed) == 0 || err != nil && !isExpired(err) {
@@ -182,6 +183,9 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	renewed, bad := c.parseRenewed(r, r.renewed, now)
 	if bad != nil || err == nil && !Issued(renewed.leaf).After(Issued(s.leaf)) {
 		return s, err // for example of a CA that has been replaced
+	}
+	if at := c.Latest(); err == nil && at.After(renewed.leaf.NotAfter) && !at.After(s.leaf.NotAfter) {
+		return s, nil // the other peers may refuse the renewed one
 	}
 	return renewed, nil
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +174,80 @@ func TestChoiceOfCertificate(t *testing.T) {
 			}
 			if got != tc.wantName {
 				t.Errorf("got the %s certificate, want the %s one", got, tc.wantName)
+			}
+		})
+	}
+}
+
+// TestEndedWhileDown checks which certificate a peer presents whose clock may be behind, because it
+// was down or paused: not the renewed one if it may have ended, unless there is no other.
+func TestEndedWhileDown(t *testing.T) {
+	ca := newCA(t, "prod")
+	peers := peersCA(t, ca, "prod")
+	now := time.Now()
+	ended := now.Add(24 * time.Hour) // of the renewed certificate
+	for _, tc := range []struct {
+		name        string
+		now, latest time.Duration // compared with the time
+		made        time.Time     // the end of the certificate of the files
+		want        string
+	}{
+		{"the clock is right", 48 * time.Hour, 48 * time.Hour, never, "made"},
+		{"the clock may be behind", 0, 48 * time.Hour, never, "made"},
+		{"the clock is right, and it has not ended", 0, 0, never, "renewed"},
+		{"both may have ended", 0, 48 * time.Hour, now.Add(36 * time.Hour), "renewed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFiles(t, ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, tc.made)))
+			f.put("peer-ca.pem", peers.Pair.Cert)
+			p := must(t)(peers.Peer("prod", "n1", nil, ended))
+			f.put("renewed.pem", append(bytes.Clone(p.Key), append(p.Cert, peers.Pair.Cert...)...))
+			cfg := f.config("n1")
+			cfg.PeerCA, cfg.Renewed, cfg.Life = f.path("peer-ca.pem"), f.path("renewed.pem"), time.Hour
+			behind, latest := atomic.Int64{}, atomic.Int64{}
+			behind.Store(int64(tc.now))
+			latest.Store(int64(tc.latest))
+			cfg.Now = func() time.Time { return time.Now().Add(time.Duration(behind.Load())) }
+			cfg.Latest = func() time.Time { return time.Now().Add(time.Duration(latest.Load())) }
+			s, err := peertls.Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(when, want string) {
+				t.Helper()
+				got := "made"
+				if s.Leaf().Issuer.CommonName != ca.Cert.Subject.CommonName {
+					got = "renewed"
+				}
+				if got != want {
+					t.Errorf("%s: got the %s certificate, want the %s one", when, got, want)
+				}
+			}
+			check("at the start", tc.want)
+			if tc.made != never {
+				return
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			go func() { _ = s.Run(ctx) }()
+			for _, step := range []struct {
+				now, latest time.Duration
+				want        string
+			}{
+				{0, 0, "renewed"},
+				{0, 48 * time.Hour, "made"},
+				{0, 0, "renewed"},
+				{48 * time.Hour, 48 * time.Hour, "made"},
+			} {
+				behind.Store(int64(step.now))
+				latest.Store(int64(step.latest))
+				for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+					if (s.Leaf().Issuer.CommonName == ca.Cert.Subject.CommonName) == (step.want == "made") {
+						break
+					}
+					time.Sleep(5 * time.Millisecond) // sleep: poll
+				}
+				check(fmt.Sprint("after clocks ", step.now, " ", step.latest), step.want)
 			}
 		})
 	}

@@ -37,6 +37,9 @@ type Config struct {
 	Interval time.Duration
 	// Now returns the time by which certificates begin and end; default time.Now.
 	Now func() time.Time
+	// Latest returns the latest time that it may be, if Now may be behind; default Now. The peer
+	// presents no certificate that has ended by then if it has another one.
+	Latest func() time.Time
 	// Logger logs changes of the files; default none.
 	Logger *slog.Logger
 	// Registerer registers the metrics. If it is nil, none are registered.
@@ -75,6 +78,9 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Latest == nil {
+		cfg.Latest = cfg.Now
+	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if err := CheckName("peer id", cfg.PeerID); err != nil {
 		return nil, fmt.Errorf("open certificates: %w", err)
@@ -90,7 +96,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, log: cfg.Logger, cluster: first.cluster,
-		checked: now, opened: now, seen: r, warned: map[string]time.Time{},
+		checked: time.Now(), opened: time.Now(), seen: r, warned: map[string]time.Time{},
 	}
 	s.set.Store(first)
 	if cfg.Registerer != nil {
@@ -140,14 +146,15 @@ func (s *Store) refresh(regular bool) {
 		return // another goroutine is checking
 	}
 	defer s.mu.Unlock()
-	now := s.cfg.Now()
-	if !regular && now.Sub(s.checked) < handshakeInterval {
+	if !regular && time.Since(s.checked) < handshakeInterval {
 		return
 	}
-	s.checked = now
+	s.checked = time.Now()
+	now, used := s.cfg.Now(), s.set.Load()
 	r, err := readFiles(&s.cfg)
 	same := err == nil && r.same(s.seen)
-	if same && s.why == "" && now.Before(s.set.Load().leaf.NotAfter) {
+	preferred := used.renewed || len(r.renewed) == 0
+	if same && s.why == "" && preferred && now.Before(used.leaf.NotAfter) && s.cfg.Latest().Before(used.leaf.NotAfter) {
 		return
 	}
 	var next *set
@@ -163,8 +170,12 @@ func (s *Store) refresh(regular bool) {
 		s.keep(err, regular, same || s.why == err.Error())
 		return
 	}
+	had := s.why
 	s.why, s.logged = "", false
 	s.broken.Store(false)
+	if same && had == "" && next.leaf.Equal(used.leaf) {
+		return // there is no better certificate
+	}
 	s.set.Store(next)
 	s.log.Info("certificates reloaded", "cert", s.cfg.Cert, "serial", next.leaf.SerialNumber.Text(16),
 		"not_after", next.leaf.NotAfter, "cas", len(next.cas))

@@ -70,8 +70,8 @@ func NewArchiver(cfg ArchiverConfig, p task.Proposer, s task.State, a Archive) *
 	return v
 }
 
-// Run archives and drops runs once per interval until the term ends. Their age counts by the recorded
-// clock.
+// Run archives and drops runs once per interval until the term ends. Their age counts by the
+// recorded clock.
 func (v *Archiver) Run(ctx context.Context, t cluster.Term) error {
 	for {
 		if err := v.pass(ctx, t.Epoch, v.state.View().Now()); err != nil {

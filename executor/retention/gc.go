@@ -58,8 +58,8 @@ func (g *GC) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// due returns the commands that remove old records, by the recorded clock: a wrong clock of this host
-// makes nothing due. The FSM checks each record again.
+// due returns the commands that remove old records, by the recorded clock: a wrong clock of this
+// host makes nothing due. The FSM checks each record again.
 func (g *GC) due(now time.Time) []*internalv1.Command {
 	view := g.state.View()
 	var cmds []*internalv1.Command

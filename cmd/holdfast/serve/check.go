@@ -121,7 +121,7 @@ func (c *Config) checkFiles() error {
 	_, err := secrets.Open(c.SecretsKeyFile, log)
 	errs = append(errs, err)
 	if c.TLSCA != "" && c.TLSCert != "" && c.TLSKey != "" {
-		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, c.DataDir, time.Now, log, prometheus.NewRegistry())
+		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, c.DataDir, nil, log, prometheus.NewRegistry())
 		_, bad := c.peers.Signer(time.Now)
 		errs = append(errs, err, bad)
 	}

@@ -100,7 +100,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	state := fsm.New()
 	clock := cluster.NewClock(func() time.Time { return state.View().Now() })
-	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, cfg.DataDir, clock.Now, peerLog, reg)
+	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, cfg.DataDir, clock, peerLog, reg)
 	if err != nil {
 		return flagerror.Invalid(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/internal/peercert"
 	"github.com/holdfast-metal/holdfast/server/connlimit"
@@ -65,12 +65,13 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 // open reads the certificates; without TLS the store is nil. A renewed certificate is in the data
 // directory.
 func (c *tlsConfig) open(
-	insecure bool, id, dataDir string, now func() time.Time, log *slog.Logger, reg prometheus.Registerer,
+	insecure bool, id, dataDir string, clock *cluster.Clock, log *slog.Logger, reg prometheus.Registerer,
 ) (*peertls.Store, error) {
 	if insecure {
 		return nil, nil
 	}
-	cfg := peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Now: now, Logger: log, Registerer: reg}
+	cfg := peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id,
+		Now: clock.Now, Latest: clock.Latest, Logger: log, Registerer: reg}
 	if c.peers.CA != "" {
 		cfg.PeerCA, cfg.Renewed, cfg.Life = c.peers.CA, filepath.Join(dataDir, peertls.RenewedFile), c.peers.Lasts()
 	}
