@@ -58,6 +58,7 @@ func importRules() []importRule {
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest", "internal/facts/known"},
 			tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
+		{part: "internal/hostaddr"},
 		{part: "internal/imageformat"},
 		{part: "internal/portowner"},
 		{part: "internal/wait"},
@@ -67,8 +68,8 @@ func importRules() []importRule {
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/peercert", may: []string{"cluster/keyfile", "cluster/peertls/..."}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
-		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/misfit"},
-			tests: []string{"cluster/freeport"}},
+		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/hostaddr",
+			"internal/misfit"}, tests: []string{"cluster/freeport"}},
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{
@@ -90,7 +91,7 @@ func importRules() []importRule {
 			tests: []string{"fsm/fsmtest"}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/misfit", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
-			"internal/imageformat", "internal/images/...", "internal/secrets", "internal/wait",
+			"internal/hostaddr", "internal/imageformat", "internal/images/...", "internal/secrets", "internal/wait",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},

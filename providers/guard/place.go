@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/hostaddr"
 )
 
 // Dial returns a function that connects to the endpoint of a machine within a time. If the endpoint
@@ -69,11 +71,21 @@ func elsewhere(_, address string, _ syscall.RawConn) error {
 	return allowed(at.Addr())
 }
 
-func allowed(a netip.Addr) error {
+// Reserved reports whether an address is that of this host, link-local, or the metadata service of
+// a cloud, also within an address of IPv6 that leads there.
+func Reserved(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a == netip.MustParseAddr("fd00:ec2::254") {
+		return true
+	}
+	inner, ok := hostaddr.Within(a)
+	return ok && Reserved(inner)
+}
+
+func allowed(a netip.Addr) error {
+	if Reserved(a) {
 		return fmt.Errorf("connect to %s: a name must not lead to this host or a link-local address: "+
-			"correct the name, or enter the address itself", a)
+			"correct the name, or enter the address itself", a.Unmap().WithZone(""))
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ type Config struct {
 	// CredentialsRef is the secret for machines that name none. Its password is never sent to them.
 	CredentialsRef string `json:"credentials_ref"`
 	Jump           []Jump `json:"jump"` // in this order
+	// JumpAllow has what a machine behind jump hosts may be, besides an address that is not
+	// reserved: names (also *.SUFFIX), which the last jump host resolves, addresses and networks.
+	JumpAllow []string `json:"jump_allow"`
 
 	// HostKeys is the policy for a host without a pinned key: "first-sight" (the default) pins
 	// the key it shows, "pinned" refuses it.
@@ -76,6 +79,11 @@ func (c Config) Validate() error {
 	}
 	if c.KeepDays < 0 || c.OutputCap < 0 {
 		return errors.New("keep_days and output_cap must not be negative")
+	}
+	for i, allow := range c.JumpAllow {
+		if _, err := parseAllow(allow); err != nil {
+			return fmt.Errorf("jump_allow[%d]: %w", i, err)
+		}
 	}
 	for i, j := range c.Jump {
 		if _, err := parseEndpoint(j.Endpoint); err != nil {

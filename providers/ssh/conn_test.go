@@ -274,6 +274,7 @@ func TestJumpHosts(t *testing.T) {
 	cfg := target.config()
 	cfg.Jump = []sshexec.Jump{{Endpoint: first.addr, CredentialsRef: "first"},
 		{Endpoint: second.addr, CredentialsRef: "second"}}
+	cfg.JumpAllow = []string{"127.0.0.1"}
 	// The second machine is used before the jump hosts are closed as idle, also on a busy machine.
 	cfg.Idle = sshexec.Duration(3 * time.Second)
 	keys := sshexec.NewPinnedInMemory(nil)
@@ -314,6 +315,45 @@ func TestJumpHosts(t *testing.T) {
 	cfg.Jump[0].HostKeys = []string{"ssh-ed25519"}
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "jump[0]: host_keys[0] is not a public key") {
 		t.Errorf("invalid key: got %v", err)
+	}
+}
+
+// TestWhatIsBehindJumpHosts checks which endpoints a jump host is asked to connect to.
+func TestWhatIsBehindJumpHosts(t *testing.T) {
+	jump, target := startSSHD(t), startSSHD(t)
+	_, port, _ := net.SplitHostPort(target.addr)
+	for _, tt := range []struct {
+		host, allow string
+		refused     string // in the error; empty: the machine is reached
+	}{
+		{"127.0.0.1", "127.0.0.0/8", ""}, {"localhost", "localhost", ""}, {"LocalHost", "*.example localhost.", ""},
+		{"127.0.0.1", "", "the jump host itself"}, {"127.1", "", "the jump host itself"},
+		{"2130706433", "localhost", "the jump host itself"}, {"169.254.169.254", "127.0.0.1", "jump_allow"},
+		{"::1", "", "the jump host itself"}, {"64:ff9b::a9fe:a9fe", "", "the jump host itself"},
+		{"localhost", "", "no peer can check where it leads"}, {"localhost", "127.0.0.1", "jump_allow"},
+		{"example", "*.example", "jump_allow"}, {"evilexample", "*.example", "jump_allow"},
+	} {
+		cfg := target.config()
+		cfg.Jump = []sshexec.Jump{{Endpoint: jump.addr, CredentialsRef: "jump"}}
+		cfg.JumpAllow = strings.Fields(tt.allow)
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		p := newProvider(t, cfg, logins{"key": target.login, "jump": jump.login}, sshexec.NewPinnedInMemory(nil))
+		err := look(t, p, machineAt("m-1", net.JoinHostPort(tt.host, port)))
+		if tt.refused == "" {
+			if err != nil {
+				t.Errorf("%s with %q: got %v", tt.host, tt.allow, err)
+			}
+			continue
+		}
+		wantClass(t, err, providers.Unsupported, tt.refused)
+	}
+	for _, bad := range []string{"", "*", "*.", "*x.example", "a b", "10.0.0.0/33", "a@b", "x:22"} {
+		cfg := sshexec.Config{JumpAllow: []string{bad}}
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "jump_allow[0]") {
+			t.Errorf("%q: got %v", bad, err)
+		}
 	}
 }
 

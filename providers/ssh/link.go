@@ -277,6 +277,11 @@ func (p *Provider) dialVia(ctx context.Context, to target, jumps []Jump) (*link,
 	if len(jumps) == 0 {
 		return p.dial(ctx, to, nil)
 	}
+	if !strings.HasPrefix(to.host, jumpHost("")) { // jump hosts are in the configuration
+		if err := p.cfg.checkBehind(to.address); err != nil {
+			return nil, providers.Errorf(providers.Unsupported, "connect to "+to.host, "%w", err)
+		}
+	}
 	last := jumps[len(jumps)-1]
 	address, err := parseEndpoint(last.Endpoint)
 	if err != nil {

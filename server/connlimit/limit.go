@@ -80,8 +80,8 @@ func New(cfg Config) *Limiter {
 	l := &Limiter{
 		cfg: cfg, all: list.New(), byAddress: map[string]*list.List{}, unproved: list.New(),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name:        "holdfast_connections_closed_total",
-			Help:        "Connections closed because callers hold too many or misuse them, by reason: " +
+			Name: "holdfast_connections_closed_total",
+			Help: "Connections closed because callers hold too many or misuse them, by reason: " +
 				"idle, without a certificate, or resets of streams.",
 			ConstLabels: labels,
 		}, []string{"reason"}),

@@ -6,16 +6,15 @@
 package egress
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/holdfast-metal/holdfast/internal/hostaddr"
 )
 
 // Default returns the networks that are denied by default: the link-local ones and the metadata
@@ -50,62 +49,10 @@ func New(networks []string) (*Policy, error) {
 
 func (p *Policy) denies(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if inner, ok := within6(a); ok && p.denies(inner) {
+	if inner, ok := hostaddr.Within(a); ok && p.denies(inner) {
 		return true
 	}
 	return slices.ContainsFunc(p.denied, func(n netip.Prefix) bool { return n.Contains(a) })
-}
-
-// within6 returns the IPv4 address to which a translator (NAT64, 6to4) or the IPv4-compatible form
-// leads.
-func within6(a netip.Addr) (netip.Addr, bool) {
-	if !a.Is6() {
-		return netip.Addr{}, false
-	}
-	b := a.As16()
-	switch {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(a), netip.MustParsePrefix("::/96").Contains(a):
-		return netip.AddrFrom4([4]byte(b[12:])), true
-	case netip.MustParsePrefix("2002::/16").Contains(a):
-		return netip.AddrFrom4([4]byte(b[2:6])), true
-	}
-	return netip.Addr{}, false
-}
-
-// addressOf returns the address that a host of a URL is. Besides the usual forms it reads those of
-// inet_aton, which many clients accept: 0251.0376.1.1, 2851995905 and 0xa9fea9fe.
-func addressOf(host string) (netip.Addr, bool) {
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if a, err := netip.ParseAddr(host); err == nil {
-		return a, true
-	}
-	parts := strings.Split(host, ".")
-	if len(parts) > 4 {
-		return netip.Addr{}, false
-	}
-	var value uint64
-	for i, part := range parts {
-		bits := 8
-		if i == len(parts)-1 {
-			bits = 8 * (5 - len(parts)) // the last part has the rest
-		}
-		n, err := strconv.ParseUint(octal(part), 0, 64)
-		if err != nil || n>>bits != 0 || strings.Contains(part, "_") {
-			return netip.Addr{}, false
-		}
-		value = value<<bits | n
-	}
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], uint32(value)) // all parts together have 32 bits
-	return netip.AddrFrom4(b), true
-}
-
-// octal returns a number in the notation of Go. Clients know octal numbers by a leading zero alone.
-func octal(part string) string {
-	if len(part) > 1 && part[0] == '0' && (part[1] == 'o' || part[1] == 'O' || part[1] == 'b' || part[1] == 'B') {
-		return "" // no client reads these
-	}
-	return part
 }
 
 // CheckURL returns an error if the host of a URL is an address of a denied network. A name
@@ -115,7 +62,7 @@ func (p *Policy) CheckURL(text string) error {
 	if err != nil {
 		return nil //nolint:nilerr // malformed URLs are reported by another check
 	}
-	a, ok := addressOf(u.Hostname())
+	a, ok := hostaddr.Of(u.Hostname())
 	if !ok || !p.denies(a) {
 		return nil // the host is a name
 	}

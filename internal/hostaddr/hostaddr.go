@@ -1,0 +1,66 @@
+// Package hostaddr reads which address the host of a URL or an endpoint is, in every form that
+// clients accept. The rules about outgoing connections share it: server/egress, which operators
+// configure, for URLs that peers fetch, and providers/guard, which is fixed, for endpoints of
+// machines.
+//
+// It owns the forms of addresses. It must not decide which ones are allowed.
+package hostaddr
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Within returns the IPv4 address to which a translator (NAT64, 6to4) or the IPv4-compatible form
+// leads.
+func Within(a netip.Addr) (netip.Addr, bool) {
+	if !a.Is6() {
+		return netip.Addr{}, false
+	}
+	b := a.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a), netip.MustParsePrefix("::/96").Contains(a):
+		return netip.AddrFrom4([4]byte(b[12:])), true
+	case netip.MustParsePrefix("2002::/16").Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return netip.Addr{}, false
+}
+
+// Of returns the address that a host of a URL is. Besides the usual forms it reads those of
+// inet_aton, which many clients accept: 0251.0376.1.1, 2851995905 and 0xa9fea9fe.
+func Of(host string) (netip.Addr, bool) {
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a, true
+	}
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var value uint64
+	for i, part := range parts {
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (5 - len(parts)) // the last part has the rest
+		}
+		n, err := strconv.ParseUint(octal(part), 0, 64)
+		if err != nil || n>>bits != 0 || strings.Contains(part, "_") {
+			return netip.Addr{}, false
+		}
+		value = value<<bits | n
+	}
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(value)) // all parts together have 32 bits
+	return netip.AddrFrom4(b), true
+}
+
+// octal returns a number in the notation of Go. Clients know octal numbers by a leading zero alone.
+func octal(part string) string {
+	if len(part) > 1 && part[0] == '0' && (part[1] == 'o' || part[1] == 'O' || part[1] == 'b' || part[1] == 'B') {
+		return "" // no client reads these
+	}
+	return part
+}
