@@ -2,12 +2,14 @@ package netbootapi_test
 
 import (
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
@@ -45,6 +47,9 @@ func TestTakeoverByMAC(t *testing.T) {
 		}
 		before = s.Dump()
 	}
+	for _, strange := range []string{"", "52:54:00:66:66:66"} {
+		wantAlike(t, s, strange, &link, "its install is open")
+	}
 	const denied = "holdfast.v1.InstallService/BootMachine machines/m-1 192.0.2.1 BOOT_TAKEOVER"
 	if diff := cmp.Diff([]string{denied}, slices.Compact(s.Denied())); diff != "" {
 		t.Errorf("audit trail (-want +got):\n%s", diff)
@@ -64,6 +69,11 @@ func TestTakeoverByMAC(t *testing.T) {
 		}
 	}
 
+	s.ends("repave", holdfastv1.Attempt_SUCCEEDED)
+	wantAlike(t, s, "", &link, "it is installed")
+	s.LoseLeader(true)
+	wantAlike(t, s, "", &link, "there is no leader")
+
 	s = &site{Lab: apitest.Discovering(t, routesWith(cfg)), t: t}
 	link = "52:54:00:66:66:66"
 	is(t, s.get(boot), "is for the machine with MAC address")
@@ -74,4 +84,24 @@ func TestTakeoverByMAC(t *testing.T) {
 	is(t, s.get(boot), "no neighbor of this peer")
 	link = mac
 	is(t, s.get(boot), "was discovered now")
+}
+
+// wantAlike checks that a stranger gets the same answer for the MAC address of a machine and for
+// one that no machine has, but for the address itself.
+func wantAlike(t *testing.T, s *site, strange string, link *string, when string) {
+	t.Helper()
+	had := *link
+	defer func() { *link = had }()
+	*link = strange
+	for _, more := range []string{"", "&preview", "&arch=arm64"} {
+		var scripts []string
+		for _, asked := range []string{mac, "02:00:00:00:00:09"} {
+			script := s.get("/api/v1/boot?mac=" + asked + more)
+			scripts = append(scripts, strings.NewReplacer(asked, "MAC", url.QueryEscape(asked), "MAC").Replace(script))
+		}
+		if diff := cmp.Diff(scripts[0], scripts[1]); diff != "" || !strings.Contains(scripts[0], "boots its disk") {
+			t.Errorf("%s, stranger %q%s: got\n%s\nand for an unknown address (-known +unknown)\n%s", when, strange, more,
+				scripts[0], diff)
+		}
+	}
 }

@@ -95,6 +95,10 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	if preview && action == holdfastv1.BootMachineResponse_INSTALL {
 		answer.Token = previewToken
 	}
+	// A caller that is not known to be the machine gets the same answer for all MAC addresses, also
+	// without a leader: its disk.
+	stranger := err == nil && action == holdfastv1.BootMachineResponse_WAIT && answer.GetMachineId() == ""
+	reason := answer.GetReason()
 	commits := action == holdfastv1.BootMachineResponse_INSTALL || action == holdfastv1.BootMachineResponse_WAIT ||
 		answer.GetUnknown()
 	if err == nil && !preview && commits && r.Method != http.MethodHead {
@@ -104,6 +108,8 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil && status.Code(err) == codes.InvalidArgument:
 		s.disk(w, "", httpjson.Message(err))
+	case stranger:
+		s.disk(w, "", reason)
 	case err != nil:
 		a.log.Warn("boot script not available, machine will retry", "mac", s.mac, "error", httpjson.Message(err))
 		s.again(w, "", "the cluster is not available")

@@ -39,6 +39,7 @@ func (s *Machines) ExplainMachine(
 		explainRun(e, run)
 		explainActive(e, run, s.Time())
 	}
+	explainNetboot(e, v)
 	explainWaves(e, v)
 	return e, nil
 }
@@ -72,6 +73,20 @@ func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	}
 	if msg := run.GetError().GetMessage(); msg != "" {
 		e.LastError = msg
+	}
+}
+
+// explainNetboot adds why the machine of a run gets no boot script, which the error of its attempt
+// does not tell: that is a timeout.
+func explainNetboot(e *holdfastv1.MachineExplanation, v *fsm.View) {
+	i, ok := v.Install(e.GetMachineId())
+	if !ok || i.GetNote() == "" || i.GetRunId() != e.GetRunId() || e.GetRunId() == "" {
+		return
+	}
+	if e.GetLastError() == "" || i.GetAttempt() == e.GetAttempt() && fsm.InstallOpen(i) {
+		e.LastError = i.GetNote()
+	} else {
+		e.LastError += "; " + i.GetNote()
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *Service) BootMachine(
 		answer := s.bootAnswer(v, r)
 		c := &internalv1.Command{Principal: "netboot"}
 		switch {
-		case strange(v, answer, r) != "":
+		case hidden(v, answer, r):
 			return s.refuseBoot(ctx, v, answer, r)
 		case answer.GetUnknown():
 			return s.discover(ctx, v, r)
@@ -45,7 +45,7 @@ func (s *Service) BootMachine(
 				MachineId: answer.GetMachineId(), Note: answer.GetReason(),
 			}}
 		default:
-			return hide(v, answer, r), nil
+			return answer, nil
 		}
 		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Node, c)
 		refused, ok := errors.AsType[*fsm.Error](err)

@@ -51,16 +51,30 @@ func foreign(v *fsm.View, c *holdfastv1.InstallCaller, machineID, mac string) st
 		"record it (holdfast machine update --mac)"
 }
 
+// hidden reports whether a caller of BootMachine must learn nothing about the machine, or get
+// nothing of it.
+func hidden(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
+	named, _ := fsm.MAC(r.GetMac())
+	return r.GetCaller() != nil && foreign(v, r.GetCaller(), answer.GetMachineId(), named) != "" ||
+		strange(v, answer, r) != ""
+}
+
 // noteStrange begins the note of a session whose boot script was refused to a caller.
 const noteStrange = "a boot script was refused: "
 
-// refuseBoot records that a caller which is not known to be the machine requested its boot script:
-// in the log, in the audit trail, and once in the session. The caller has to wait, like a machine
-// whose install is not ready.
+// refuseBoot answers a caller that is not known to be the machine. If the machine would install, or
+// be created, it records the refusal: in the log, in the audit trail, and once in the session. The
+// caller cannot tell, because the answer is the same for all MAC addresses: the disk, from which
+// the machine of an undeclared network must still boot.
 func (s *Service) refuseBoot(
 	ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
-	why := strange(v, answer, r)
+	named, _ := fsm.MAC(r.GetMac())
+	why := foreign(v, r.GetCaller(), answer.GetMachineId(), named)
+	disk := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, Reason: forMachineOnly(r, why)}
+	if strange(v, answer, r) == "" {
+		return disk, nil
+	}
 	resource := "nodes/" + r.GetMac()
 	if id := answer.GetMachineId(); id != "" {
 		resource = "machines/" + id
@@ -76,7 +90,7 @@ func (s *Service) refuseBoot(
 			return nil, err
 		}
 	}
-	return waitAnswer("", "", forMachineOnly(r, why)), nil
+	return disk, nil
 }
 
 func forMachineOnly(r *holdfastv1.BootMachineRequest, why string) string {
@@ -84,8 +98,9 @@ func forMachineOnly(r *holdfastv1.BootMachineRequest, why string) string {
 }
 
 // hide removes from an answer everything about the machine, if the caller is not known to be that
-// machine: a MAC address is no secret. The answer then depends on the machine only in whether it
-// boots its disk. Without a caller it is for a peer's own use.
+// machine: a MAC address is no secret. The answer is then the same for all MAC addresses: to wait,
+// so that BootMachine is called, which records the refusal. Without a caller it is for a peer's own
+// use.
 func hide(
 	v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
 ) *holdfastv1.BootMachineResponse {
@@ -97,8 +112,7 @@ func hide(
 	if why == "" {
 		return answer
 	}
-	return &holdfastv1.BootMachineResponse{Action: answer.GetAction(), Unknown: answer.GetUnknown(),
-		Reason: forMachineOnly(r, why)}
+	return waitAnswer("", "", forMachineOnly(r, why))
 }
 
 // checkCaller returns an error if the caller with a session's token is not known to be the machine.
