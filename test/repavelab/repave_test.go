@@ -129,8 +129,8 @@ func TestRepave(t *testing.T) {
 }
 
 // boxes creates machines: the first and the third with BIOS, the second with UEFI, or all with UEFI
-// that supports only HTTP boot. The first BMC has IPMI, the second Redfish, the third Redfish with all
-// oddities that one BMC can have.
+// that supports only HTTP boot. The first BMC has IPMI, the second Redfish, the third Redfish with
+// all oddities that one BMC can have.
 func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 	s.t.Helper()
 	for i := range n {
