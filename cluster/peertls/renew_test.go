@@ -241,7 +241,7 @@ func TestEndedWhileDown(t *testing.T) {
 			} {
 				behind.Store(int64(step.now))
 				latest.Store(int64(step.latest))
-				for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+				for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 					if (s.Leaf().Issuer.CommonName == ca.Cert.Subject.CommonName) == (step.want == "made") {
 						break
 					}

@@ -4,7 +4,7 @@ import "github.com/holdfast-metal/holdfast/test/robustness/fault"
 
 // Mutants returns all mutants.
 func Mutants() []Mutant {
-	return []Mutant{
+	all := []Mutant{
 		{
 			Name: "verifyleader",
 			Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader accepts older " +
@@ -192,4 +192,8 @@ func Mutants() []Mutant {
 				"if err := error(nil); err != nil {"}},
 		},
 	}
+	for _, u := range ofRecord() {
+		all = append(all, u.mutant())
+	}
+	return all
 }

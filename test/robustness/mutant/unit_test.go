@@ -10,7 +10,11 @@ import (
 // TestUnitTestsExist checks that the unit tests of mutants are in their packages. Otherwise go test
 // would run none and succeed.
 func TestUnitTestsExist(t *testing.T) {
-	for _, u := range []unitTest{takeOverOutput(), staleCommands()} {
+	all := []unitTest{takeOverOutput(), staleCommands()}
+	for _, u := range ofRecord() {
+		all = append(all, u.test)
+	}
+	for _, u := range all {
 		files, err := filepath.Glob(filepath.Join("../../..", u.dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
