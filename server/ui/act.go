@@ -15,7 +15,7 @@ import (
 // actBody is a confirmation page: the action, its consequences, and for actions that cannot
 // be undone, the text to type.
 type actBody struct {
-	Kind    string // run, phase, approve, cancel, release, cancel-wave, retry-wave
+	Kind    string // run, phase, approve, cancel, release, cancel-wave, retry-wave, end-session
 	Subject string // of the title: a machine, a run, a plan or a wave
 	Machine *holdfastv1.Machine
 	Run     *holdfastv1.Run
@@ -143,5 +143,48 @@ func releaseQuestion(v *visit, form url.Values) (actBody, error) {
 
 func release(v *visit, b actBody) (string, error) {
 	_, err := v.write.plans.ReleasePlan(v.ctx, &holdfastv1.ReleasePlanRequest{PlanId: b.Plan.GetPlanId()})
+	return b.Back, err
+}
+
+// endSessionQuestion returns the confirmation page for ending the session of a person.
+func endSessionQuestion(v *visit, form url.Values) (actBody, error) {
+	id := v.r.PathValue("id")
+	b := actBody{Kind: "end-session", Form: form, Back: "/ui/sessions"}
+	none := status.Errorf(codes.NotFound, "you have no session %q, or it has expired", id)
+	if strings.ContainsAny(id, `"\*`) { // no id has them, and a filter would read them
+		return b, none
+	}
+	found, err := holdfastv1.NewSessionServiceClient(v.read.conn).ListSessions(v.ctx,
+		&holdfastv1.ListSessionsRequest{Filter: display.Equals("session_id", id), PageSize: 1})
+	if err != nil {
+		return b, err
+	}
+	if len(found.GetSessions()) == 0 {
+		return b, none
+	}
+	s := found.GetSessions()[0]
+	b.Subject = id
+	if s.GetState() != "active" {
+		return b, status.Errorf(codes.FailedPrecondition, "session %s of %s is not active: it has %s", id, s.GetPrincipal(),
+			s.GetState())
+	}
+	b.Submit = "End the session"
+	b.Happens = []string{
+		"The session of " + s.GetPrincipal() + " from " + s.GetSource() + " ends: no peer accepts its cookie or access " +
+			"tokens any more, and its open pages and streams end.",
+		s.GetPrincipal() + " can sign in again, unless the identity provider refuses it.",
+	}
+	if s.GetTokenId() != "" {
+		b.Happens = append(b.Happens, "Token "+s.GetTokenId()+" stays valid for programs: revoke it too if needed.")
+	}
+	if s.GetPrincipal() == v.who.GetPrincipal() {
+		b.Happens = append(b.Happens, "If it is the session of this browser, you have to sign in again.")
+	}
+	return b, nil
+}
+
+func endSession(v *visit, b actBody) (string, error) {
+	_, err := holdfastv1.NewSessionServiceClient(v.write.conn).EndSession(v.ctx,
+		&holdfastv1.EndSessionRequest{SessionId: b.Subject})
 	return b.Back, err
 }

@@ -37,6 +37,7 @@ func TestLists(t *testing.T) {
 		"installs": {[]string{"There are no install sessions"}, true},
 		"services": {[]string{"There are no services"}, true},
 		"tokens":   {[]string{`id="e-tok-viewer"`, "viewer", "never", "10 tokens<"}, false},
+		"sessions": {[]string{"There are no sessions", "<code>holdfast login"}, true},
 		"secrets":  {[]string{"bmc/r7", "password", "1 secret<"}, false},
 		"webhooks": {[]string{"chat", "all events", "1 webhook<"}, false},
 		"audit":    {[]string{"hash chain"}, false},

@@ -43,6 +43,7 @@ func navigation() []navGroup {
 		}},
 		{"Access", []navEntry{
 			{Key: "tokens", Link: "/ui/tokens", Text: "Tokens", method: "AccessService/ListTokens"},
+			{Key: "sessions", Link: "/ui/sessions", Text: "Sessions"},
 			{Key: "secrets", Link: "/ui/secrets", Text: "Secrets", method: "SecretService/ListSecrets"},
 			{Key: "audit", Link: "/ui/audit", Text: "Audit", method: "AuditService/ListAuditEvents"},
 		}},

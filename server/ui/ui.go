@@ -149,6 +149,8 @@ func (d *dashboard) routes(m *auth.Mux) {
 	confirm("/ui/waves/{id}/cancel", "WaveService/CancelWave",
 		action{"Cancel", "waves", cancelWaveQuestion, cancelWave})
 	confirm("/ui/waves/{id}/retry", "WaveService/RetryWave", action{"Retry", "waves", retryWaveQuestion, retryWave})
+	confirm("/ui/sessions/{id}/end", "SessionService/EndSession",
+		action{"End session", "sessions", endSessionQuestion, endSession})
 	for _, k := range bulk.Kinds() {
 		act("/ui/bulk/"+k.Key, k.Method,
 			func(v *visit) error { return v.askBulk(k) }, func(v *visit) error { return v.doBulk(k) })

@@ -21,6 +21,9 @@ func WavePath(id string) string { return "/ui/waves/" + url.PathEscape(id) }
 // PlanPath returns the path of the page of a plan.
 func PlanPath(id string) string { return (&url.URL{Path: "/ui/plans/" + id}).EscapedPath() }
 
+// EndSessionPath returns the path of the page that asks whether to end a session.
+func EndSessionPath(id string) string { return "/ui/sessions/" + url.PathEscape(id) + "/end" }
+
 // Link returns a URL with a query. Empty values are omitted.
 func Link(path string, pairs ...string) string {
 	q := url.Values{}

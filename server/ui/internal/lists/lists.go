@@ -46,7 +46,7 @@ type Row struct {
 
 // All returns the lists that the services of the API have.
 func All() []Kind {
-	return []Kind{images(), installs(), services(), webhooks(), audit(), tokens(), secrets(), waves()}
+	return []Kind{images(), installs(), services(), webhooks(), audit(), tokens(), sessions(), secrets(), waves()}
 }
 
 // rowsOf returns the rows of items.

@@ -63,6 +63,11 @@ func TestColumns(t *testing.T) {
 				CreatedAt: at(1), CreatedBy: "user:root", ExpiresAt: at(2), RevokedAt: at(3), Comment: "left"},
 			{TokenId: "t-2", Role: holdfastv1.Role_AGENT, MachineId: "m-1", State: "active"},
 		}},
+		"ListSessions": &holdfastv1.ListSessionsResponse{Sessions: []*holdfastv1.Session{
+			{SessionId: "ui-1", Principal: "user:alice", Kind: "dashboard", State: "active", Method: "oidc", Source: "10.0.0.1",
+				Peer: "n1", StartedAt: at(1), ExpiresAt: at(2)},
+			{SessionId: "oidc-2", Kind: "api", State: "ended", EndedAt: at(3), EndedBy: "user:root"},
+		}},
 		"ListWaves": &holdfastv1.ListWavesResponse{Waves: []*holdfastv1.Wave{
 			{WaveId: "w-1", Type: "REPAVE", PlanId: "plan/repave-join", Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 2,
 				Canceled: 3, Refused: 4, Active: 5, NotStarted: 1006, Total: 1021, Principal: "user:eve", CreatedAt: at(1),
@@ -111,6 +116,11 @@ func TestColumns(t *testing.T) {
 			"Token=t-1 | Name=alice | Role=operator | Scope=gpu, cpu | State=revoked/s-failed 15:03 | Created=15:01 | " +
 				"By=user:root | Expires=15:02 | Comment=left",
 			"Token=t-2 | Role=agent | Scope=[m-1](/ui/machines/m-1) | State=active/s-active | Expires=never",
+		},
+		"sessions": {
+			"Session=ui-1 | User=user:alice | Kind=dashboard | State=active/s-active | Signed in with=oidc | From=10.0.0.1 | " +
+				"Peer=n1 | Started=15:01 | Expires=15:02 | Action=[End](/ui/sessions/ui-1/end)",
+			"Session=oidc-2 | Kind=api | State=ended/s- 15:03 | Ended by=user:root",
 		},
 		"waves": {
 			"Wave=[w-1](/ui/waves/w-1) | Type=[REPAVE](/ui/plans/plan/repave-join) | Phase=stopped/s-stopped | Succeeded=1 | " +
