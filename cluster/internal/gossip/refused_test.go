@@ -169,10 +169,14 @@ func TestStreamsAreLimited(t *testing.T) {
 	if passed.Load() == 0 {
 		t.Error("got a connection that has not passed the limit")
 	}
+	before := passed.Load()
 	g.Close(false)
+	// Another process may have the port by now.
 	if c, err := net.DialTimeout("tcp", g.Addr(), time.Second); err == nil {
 		_ = c.Close()
-		t.Error("got a connection to a closed port")
+	}
+	if got := passed.Load() - before; got > 0 {
+		t.Errorf("got %d connections after the port was closed", got)
 	}
 }
 
