@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -50,6 +51,32 @@ func TestConsole(t *testing.T) {
 	l.m.Labels[bmc.ProtocolLabel] = "redfish"
 	_, err = l.p.OpenConsole(l.ctx, l.m)
 	l.class("where IPMI is not to be spoken", err, providers.Unsupported)
+}
+
+// A console that a killed process left open at the BMC is taken over.
+func TestConsoleLeftOpen(t *testing.T) {
+	t.Parallel()
+	l := newIPMILab(t, ipmiSim)
+	_, port, _ := strings.Cut(strings.TrimPrefix(l.m.GetSpec().GetBmcEndpoint(), "ipmi://"), ":")
+	left := exec.CommandContext(t.Context(), "stdbuf", "-o0", needs(t, "ipmitool", "ipmitool"), "-I", "lanplus", "-H", "127.0.0.1",
+		"-p", port, "-U", "admin", "-P", "secret", "-C", "3", "sol", "activate")
+	in, err := left.StdinPipe() // at its end, ipmitool would deactivate the console
+	l.ok("open its input", err)
+	defer func() { _ = in.Close() }()
+	out, err := left.StdoutPipe()
+	l.ok("open its output", err)
+	l.ok("start ipmitool", left.Start())
+	r, line := bufio.NewReader(out), ""
+	for !strings.Contains(line, "SOL Session operational") {
+		if line, err = r.ReadString('\n'); err != nil {
+			t.Fatalf("activate: %v", err)
+		}
+	}
+	l.ok("kill ipmitool", left.Process.Kill())
+	_ = left.Wait()
+	c, err := l.p.OpenConsole(l.ctx, l.m)
+	l.ok("open a console that is active", err)
+	l.ok("close", c.Close())
 }
 
 // A closed console can be opened again at once.

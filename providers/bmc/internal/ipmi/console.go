@@ -80,7 +80,7 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 	cmd.WaitDelay = time.Second
 	var said bytes.Buffer
 	pr, pw := io.Pipe()
-	cmd.Stdout, cmd.Stderr = pw, &said
+	cmd.Stdout, cmd.Stderr = drained{pw}, &said
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		cancel()
@@ -95,6 +95,7 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 		gone:   make(chan struct{}),
 	}
 	started := make(chan error)
+	var exit error // of ipmitool, when it has ended
 	go func() {
 		runtime.LockOSThread() // ipmitool dies with the thread that starts it: keep the thread
 		defer runtime.UnlockOSThread()
@@ -102,7 +103,7 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait()
+			exit = cmd.Wait()
 		}
 		_ = pw.Close()
 		close(c.ended)
@@ -137,9 +138,25 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 			return nil, providers.Errorf(providers.Timeout, "activate serial over LAN",
 				"not open after %v", h.cfg.CommandTime)
 		}
-		err = errors.New("ipmitool ended")
-		return nil, ToolError(opening, "activate serial over LAN", err, before.String()+said.String())
+		// Close has blocked until it ended.
+		out := before.String() + said.String()
+		if exit == nil || strings.TrimSpace(out) == "" {
+			exit = errors.New("ipmitool ended without a reason")
+		}
+		return nil, ToolError(opening, "activate serial over LAN", exit, out)
 	}
+}
+
+// drained drops what nobody reads any more. ipmitool could not write to a closed pipe: it would end
+// before it has deactivated the console.
+type drained struct{ to *io.PipeWriter }
+
+func (d drained) Write(b []byte) (int, error) {
+	n, err := d.to.Write(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		return len(b), nil
+	}
+	return n, err
 }
 
 // Read blocks until there is output. It returns io.EOF once the console has ended.
