@@ -79,7 +79,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if late := refused.Load(); err != nil && late != nil {
 		return nil, *late // http.Transport may have reported the broken connection first
 	}
-	return res, err
+	if err != nil {
+		return nil, plain(err)
+	}
+	res.Body = plainBody{res.Body}
+	return res, nil
 }
 
 // CloseIdleConnections implements the optional interface that http.Client uses.
