@@ -35,7 +35,7 @@ func refuseOnce(status int, code string) func(*Quirks) {
 func AllOdd(q *Quirks) {
 	q.Odd = []string{
 		OddTypes, OddNulls, OddNoLinks, OddLinks, OddForeign, OddDead, OddPages, OddInline, OddPadded,
-		OddPlaceholders, OddCase, OddBytes, OddHTML, OddManagers,
+		OddPlaceholders, OddCase, OddBytes, OddHTML, OddManagers, OddSlashes, OddJSON,
 	}
 	q.Forbidden = []string{"Memory", "Thermal", "Power"}
 	q.Progress = "SystemHardwareInitializationComplete"
@@ -59,6 +59,8 @@ func Modes() []Mode {
 		{Name: "placeholders", Says: "serial numbers and names are placeholders", Quirks: odd(OddPlaceholders)},
 		{Name: "other case", Says: "names of properties begin in lower case", Quirks: odd(OddCase)},
 		{Name: "stray bytes", Says: "a byte order mark, and text behind the object", Quirks: odd(OddBytes)},
+		{Name: "broken JSON", Says: "commas, words and escapes that JSON does not have", Quirks: odd(OddJSON)},
+		{Name: "redirects", Says: "a path without a slash at its end is redirected", Quirks: odd(OddSlashes)},
 		{Name: "HTML errors", Says: "errors are pages of the web server", Quirks: odd(OddHTML)},
 		{Name: "several managers", Says: "another controller is listed first", Quirks: odd(OddManagers, OddNoLinks)},
 		{

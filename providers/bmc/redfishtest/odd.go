@@ -1,6 +1,7 @@
 package redfishtest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,6 +26,8 @@ const (
 	OddBytes        = "bytes"
 	OddHTML         = "html"
 	OddManagers     = "managers"
+	OddSlashes      = "slashes"
+	OddJSON         = "json"
 )
 
 // auxiliary is the id of the controller that OddManagers adds.
@@ -210,6 +213,14 @@ func lowered(v any) any {
 // strayed returns the bytes of an answer as OddBytes alters them.
 func strayed(b []byte) []byte {
 	return append(append([]byte("\uFEFF"), b...), "\n<!-- served -->\n"...)
+}
+
+// brokenJSON returns the bytes of an answer as a template on a BMC writes them: commas behind the last
+// property, a word of another language, and an escape that JSON does not have.
+func brokenJSON(b []byte) []byte {
+	b = bytes.ReplaceAll(b, []byte(`null`), []byte(`None`))
+	b = bytes.ReplaceAll(b, []byte(`"}`), []byte(`",}`))
+	return bytes.ReplaceAll(b, []byte(`#`), []byte(`\#`))
 }
 
 // hidden returns the response to a request that the quirks answer in place of the service, or nil.

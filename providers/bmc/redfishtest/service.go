@@ -339,6 +339,11 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 		s.write(w, http.StatusServiceUnavailable, nil, busy())
 		return
 	}
+	if path := r.URL.Path; q.isOdd(OddSlashes) && r.Method == http.MethodGet && !strings.HasSuffix(path, "/") {
+		r.URL.Path += "/"
+		http.Redirect(w, r, r.URL.RequestURI(), http.StatusMovedPermanently)
+		return
+	}
 	s.mu.Lock()
 	res, err := s.answer(r, body)
 	if res != nil && err == nil {
@@ -411,7 +416,7 @@ func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 		return
 	}
 	s.mu.Lock()
-	html, stray := s.quirks.isOdd(OddHTML), s.quirks.isOdd(OddBytes)
+	html, stray, broken := s.quirks.isOdd(OddHTML), s.quirks.isOdd(OddBytes), s.quirks.isOdd(OddJSON)
 	s.mu.Unlock()
 	if f != nil && html {
 		w.Header().Set("Content-Type", "text/html")
@@ -445,6 +450,9 @@ func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if broken {
+		b = brokenJSON(b)
 	}
 	if stray {
 		b = strayed(b)

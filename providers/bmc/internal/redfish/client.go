@@ -16,6 +16,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,16 +103,6 @@ type answer struct {
 	body   []byte
 }
 
-// decode parses the body. Properties of another type are left empty. Prefer Client.read, which also
-// accepts numbers as text and the like.
-func (a *answer) decode(v any) error {
-	err := json.Unmarshal(a.body, v)
-	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); err == nil || ok && odd.Field != "" {
-		return nil
-	}
-	return access.Answered(loose.ErrNotJSON)
-}
-
 // do sends a request within the session. If the session has expired (401: nothing was done), do
 // repeats the request with no other one under way. A service that ends sessions early could
 // otherwise end the new session too. An account only counts as refused if its newest session is.
@@ -145,8 +136,42 @@ func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 	}
 }
 
-// send sends a request, without retries, and reads the response. It enters the gate of the BMC.
+// maxRedirects bounds the redirects of one reading.
+const maxRedirects = 3
+
+// send sends a request, without retries, and reads the response. A reading follows redirects on the
+// same service, such as those to a path with a slash at its end.
 func (c *Client) send(ctx context.Context, r request) (*answer, error) {
+	for hop := 0; ; hop++ {
+		a, err := c.sendOnce(ctx, r)
+		moved, ok := errors.AsType[*reply](err)
+		if !ok || moved.To == "" || r.method != http.MethodGet || hop == maxRedirects {
+			return a, err
+		}
+		to, here := c.here(r.path, moved.To)
+		if !here || to == r.path {
+			return nil, err
+		}
+		r.path = to
+	}
+}
+
+// here returns the path of a reference in the answer to a request for a path. ok is false if it
+// leads to another service.
+func (c *Client) here(path, ref string) (to string, ok bool) {
+	base, err := url.Parse(c.cfg.Base + path)
+	if err != nil {
+		return "", false
+	}
+	u, err := base.Parse(ref)
+	if err != nil || u.Scheme != base.Scheme || !strings.EqualFold(u.Host, base.Host) {
+		return "", false
+	}
+	return u.RequestURI(), true
+}
+
+// sendOnce sends one request. It enters the gate of the BMC.
+func (c *Client) sendOnce(ctx context.Context, r request) (*answer, error) {
 	leave, err := c.cfg.BMC.Gate.Enter(ctx, r.method != http.MethodGet)
 	if err != nil {
 		return nil, err
@@ -177,7 +202,11 @@ func (c *Client) send(ctx context.Context, r request) (*answer, error) {
 		return nil, access.Disagree("%s %s: the answer is longer than %d bytes", r.method, r.path, maxBody)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return nil, newReply(r.method, r.path, res.StatusCode, b)
+		refused := newReply(r.method, r.path, res.StatusCode, b)
+		if res.StatusCode/100 == 3 {
+			refused.To = res.Header.Get("Location")
+		}
+		return nil, refused
 	}
 	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
 }
@@ -237,22 +266,8 @@ func (c *Client) newHTTPRequest(ctx context.Context, r request) (*http.Request, 
 	return req, nil
 }
 
-// get reads a resource within the session.
-func (c *Client) get(ctx context.Context, path string, v any) (*answer, error) {
-	a, err := c.do(ctx, request{method: http.MethodGet, path: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := a.decode(v); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return a, nil
-}
-
 // link is a reference to a resource.
-type link struct {
-	ID string `json:"@odata.id"`
-}
+type link struct{ ID string }
 
 // serviceRoot has the fields we need of /redfish/v1/ (ServiceRoot schema).
 type serviceRoot struct {

@@ -2,14 +2,16 @@ package redfish
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
@@ -22,6 +24,7 @@ type reply struct {
 	Codes  []string // MessageIds, e.g. Base.1.8.ActionNotSupported
 	Text   string   // human-readable; bounded
 	body   []byte   // bounded
+	To     string   // where a redirect leads to
 	NotYet bool     // 404 for a resource that the service itself has named: the BMC is starting
 }
 
@@ -34,6 +37,8 @@ func (r *reply) Error() string {
 		s += ": " + r.Text
 	}
 	switch {
+	case r.To != "":
+		s += fmt.Sprintf(" (it redirects to %s: not followed, use that in the endpoint if it is the BMC)", text.Clip(r.To, 200))
 	case r.NotYet:
 		s += " (it may be starting)"
 	case r.unlicensed():
@@ -47,37 +52,43 @@ func (r *reply) Error() string {
 // maxReply bounds the part of a response that is kept to search for names, in bytes.
 const maxReply = 8 << 10
 
-// newReply parses the body of an error response.
+// newReply returns the reply with the body of an error response, which has its messages below error
+// (DSP0266 §8.6.2), at the top, or beside a property.
 func newReply(method, path string, status int, body []byte) *reply {
-	var b struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-			Info    []struct {
-				MessageID string `json:"MessageId"`
-				Message   string `json:"Message"`
-			} `json:"@Message.ExtendedInfo"`
-		} `json:"error"`
-	}
 	r := &reply{Method: method, Path: path, Status: status, body: bytes.Clone(body[:min(len(body), maxReply)])}
-	if json.Unmarshal(body, &b) != nil {
-		return r // not JSON, such as an HTML page
+	o, err := loose.Parse(body)
+	if err != nil {
+		return r // such as an HTML page
 	}
-	r.Text = b.Error.Message
-	for i, m := range b.Error.Info {
-		if i == 4 {
+	inside := o.In("error")
+	r.Text = cmp.Or(inside.Text("message"), o.Text("message"))
+	for _, m := range slices.Concat(messages(inside), messages(o)) {
+		if len(r.Codes) == 4 {
 			break
 		}
-		r.Codes = append(r.Codes, text.Clip(m.MessageID, 80))
-		if m.Message != "" {
-			r.Text = m.Message
+		if code := cmp.Or(m.Text("MessageId"), m.Text("code")); code != "" {
+			r.Codes = append(r.Codes, text.Clip(code, 80))
 		}
+		r.Text = cmp.Or(m.Text("Message"), r.Text)
 	}
-	if len(r.Codes) == 0 && b.Error.Code != "" {
-		r.Codes = []string{text.Clip(b.Error.Code, 80)}
+	if code := cmp.Or(inside.Text("code"), o.Text("code")); len(r.Codes) == 0 && code != "" {
+		r.Codes = []string{text.Clip(code, 80)}
+	}
+	if !inside.Has("message") && r.Text == "" { // the error is a text
+		r.Text = o.Text("error")
 	}
 	r.Text = text.Clip(r.Text, access.MaxText)
 	return r
+}
+
+// messages returns the messages of an error, also those about single properties.
+func messages(o loose.Object) (all []loose.Object) {
+	for _, name := range o.Names() {
+		if strings.HasSuffix(strings.ToLower(name), "@message.extendedinfo") || strings.EqualFold(name, "Messages") {
+			all = append(all, o.Objects(name)...)
+		}
+	}
+	return all
 }
 
 // has reports whether one of the reply's codes contains one of the words.

@@ -59,6 +59,56 @@ func TestClassOfReply(t *testing.T) {
 	}
 }
 
+// The messages of an error are found in each form that services give it.
+func TestFormsOfReply(t *testing.T) {
+	for name, body := range map[string]string{
+		"a list":            `{"error":{"code":"Base.1.8.GeneralError","@Message.ExtendedInfo":[{"MessageId":"Base.1.8.X","Message":"no"}]}}`,
+		"one object":        `{"error":{"code":"Base.1.8.GeneralError","@Message.ExtendedInfo":{"MessageId":"Base.1.8.X","Message":"no"}}}`,
+		"no list":           `{"error":{"code":"Base.1.8.X","message":"no"}}`,
+		"another type":      `{"error":{"code":7,"@Message.ExtendedInfo":[{"MessageId":"Base.1.8.X","Message":["no"],"Severity":3}]}}`,
+		"at the top":        `{"@Message.ExtendedInfo":[{"MessageId":"Base.1.8.X","Message":"no"}]}`,
+		"about a property":  `{"PowerState@Message.ExtendedInfo":[{"MessageId":"Base.1.8.X","Message":"no"}]}`,
+		"iLO 4":             `{"Messages":[{"MessageID":"Base.1.8.X","Message":"no"}],"Type":"ExtendedError.1.0.0"}`,
+		"another case":      `{"Error":{"Code":"Base.1.8.X","Message":"no"}}`,
+		"code and message":  `{"code":"Base.1.8.X","message":"no"}`,
+		"a byte order mark": "\uFEFF" + `{"error":{"code":"Base.1.8.X","message":"no"}}`,
+		"broken JSON":       `{"error":{"code":"Base.1.8.X","message":"no",},}`,
+	} {
+		r := newReply(http.MethodPost, "/redfish/v1/X", 400, []byte(body))
+		if !r.has("Base.1.8.X") || r.Text != "no" {
+			t.Errorf("%s: got codes %q, text %q", name, r.Codes, r.Text)
+		}
+	}
+	for _, body := range []string{``, `<html>no</html>`, `[]`, `{}`, `null`, `{"error":null}`, `{"error":[[]]}`} {
+		if r := newReply(http.MethodPost, "/redfish/v1/X", 400, []byte(body)); len(r.Codes) > 0 || r.Text != "" {
+			t.Errorf("%s: got codes %q, text %q", body, r.Codes, r.Text)
+		}
+	}
+	if r := newReply(http.MethodPost, "/redfish/v1/X", 400, []byte(`{"error":"no"}`)); r.Text != "no" {
+		t.Errorf("a text: got %q", r.Text)
+	}
+}
+
+// A reading follows redirects on its own service only.
+func TestHere(t *testing.T) {
+	c := New(Config{Base: "https://10.0.0.7"})
+	for ref, want := range map[string]string{
+		"/redfish/v1/Systems/":                 "/redfish/v1/Systems/",
+		"Systems/":                             "/redfish/v1/Systems/",
+		"https://10.0.0.7/redfish/v1/S?x=%20":  "/redfish/v1/S?x=%20",
+		"https://10.0.0.8/redfish/v1/Systems/": "",
+		"http://10.0.0.7/redfish/v1/Systems/":  "",
+		"https://10.0.0.7:8443/redfish/v1/":    "",
+		"https://10.0.0.7@evil/redfish/v1/":    "",
+		"//evil/redfish/v1/":                   "",
+		"%zz":                                  "",
+	} {
+		if got, ok := c.here("/redfish/v1/Systems", ref); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q, %v, want %q", ref, got, ok, want)
+		}
+	}
+}
+
 // A state of the boot progress shows that the host is booting only for a while after it has
 // changed: some vendors report none after it.
 func TestBootProgress(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
@@ -31,15 +32,9 @@ func (h *Host) failedTask(ctx context.Context, what string) error {
 	if monitor == "" {
 		return nil
 	}
-	var t struct {
-		TaskState string
-		Messages  []struct{ Message string }
-	}
-	a, err := h.c.get(ctx, monitor, &t)
+	t, err := h.c.read(ctx, monitor)
 	var refused *reply
 	switch {
-	case err == nil && a.status == http.StatusAccepted:
-		return nil
 	// The monitor of a task that has ended returns the response to the change itself.
 	case errors.As(err, &refused) && refused.Status/100 == 4 && refused.Status != http.StatusNotFound:
 		h.follow(nil)
@@ -47,17 +42,19 @@ func (h *Host) failedTask(ctx context.Context, what string) error {
 	case err != nil:
 		return nil //nolint:nilerr // the caller verifies the change anyway
 	}
-	switch t.TaskState {
-	case "Exception", "Killed", "Cancelled", "Interrupted":
+	// While it runs, the monitor may return 202 and no task.
+	state := t.Text("TaskState")
+	switch strings.ToLower(state) {
+	case "exception", "killed", "cancelled", "canceled", "interrupted":
 		h.follow(nil)
 		reason := "no reason given"
-		for _, m := range t.Messages {
-			if m.Message != "" {
-				reason = text.Clip(m.Message, access.MaxText)
+		for _, m := range t.Objects("Messages") {
+			if said := m.Text("Message"); said != "" {
+				reason = text.Clip(said, access.MaxText)
 			}
 		}
 		return providers.Errorf(providers.Transient, "change the "+what, "%w",
-			access.Disagree("the BMC accepted it, and its task ended as %s: %s", t.TaskState, reason))
+			access.Disagree("the BMC accepted it, and its task ended as %s: %s", text.Clip(state, 40), reason))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package loose_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,10 +137,47 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, body := range []string{
-		"", "null", `"text"`, "7", "<html>", `{"p": "v"`, `{"p": "v",`, strings.Repeat("[", 20000), "{p: 1}",
+		"", "null", `"text"`, "7", "<html>", `{"p": "v"`, `{"p": "v",`, strings.Repeat("[", 20000),
 	} {
 		if _, err := loose.Parse([]byte(body)); err == nil || err.Error() != loose.ErrNotJSON.Error() {
 			t.Errorf("%.40q: got %v, want %v", body, err, loose.ErrNotJSON)
+		}
+	}
+}
+
+// TestBrokenJSON checks what templates on BMCs write: it has one meaning, and costs nothing else.
+func TestBrokenJSON(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"a": "x", "p": NaN, }`:                        "",
+		`{"a": "x", "p": -inf}`:                         "",
+		`{"a": "x", "p": None,}`:                        "",
+		`{"a": "x", "p": 7,,"b":[1,2,],}`:               "7",
+		`{,"a": "x", "p": 007}`:                         "7",
+		`{"a": "x", "p": +7}`:                           "7",
+		`{"a": "x", "p": 7.}`:                           "7",
+		`{"a": "x", "p":}`:                              "",
+		`{"a": "x", "p":, "b": 1}`:                      "",
+		`{a: "x", p: 7}`:                                "7",
+		`{"a": "x", "p": 7, "b": "C:\dir\x"}`:           "7",
+		"{\"a\": \"x\", \"p\": 7, \"b\": \"1\n2\x7f\"}": "7",
+		`{"a": "x", "p": 23 C}`:                         "odd",
+		`{"a": "x", "p": 0x1F}`:                         "odd",
+	} {
+		o := parse(t, body)
+		got := ""
+		if n, ok := o.Number("p"); ok {
+			got = strconv.FormatFloat(n, 'f', -1, 64)
+		} else if len(o.Odd()) > 0 {
+			got = "odd"
+		}
+		if got != want || o.Text("a") != "x" {
+			t.Errorf("%s: got %q, a %q, want %q, a x", body, got, o.Text("a"), want)
+		}
+	}
+	for _, body := range []string{``, `<html>{"a": 1}</html>`, `{"a": "x`, `{"a": `, `"a"`, `7`, `Not Found`, `{"a" "b"}`} {
+		if o, err := loose.Parse([]byte(body)); err == nil {
+			t.Errorf("%s: got %v, want an error", body, o.Names())
 		}
 	}
 }

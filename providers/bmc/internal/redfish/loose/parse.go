@@ -20,8 +20,9 @@ import (
 var ErrNotJSON = errors.New("the answer is not a JSON object")
 
 // Parse parses an answer. It accepts what firmware is known to get wrong and that has one meaning
-// only: a byte order mark, control characters in strings, NaN and Infinity (which become null), and
-// bytes behind the object. A list becomes an object with Members.
+// only: a byte order mark, control characters and false escapes in strings, bare words and numbers
+// that are none, commas and names without a value, and bytes behind the object. A list becomes an
+// object with Members.
 func Parse(body []byte) (Object, error) {
 	body = bytes.TrimPrefix(body, []byte("\uFEFF"))
 	v, ok := decode(body)
@@ -46,46 +47,70 @@ func decode(body []byte) (v any, ok bool) {
 	return v, err == nil || errors.Is(err, io.EOF) && v != nil
 }
 
-// repaired returns body with blanks in place of control characters, and null in place of NaN and
-// Infinity outside of strings.
+// repaired returns body as JSON: control characters become blanks, a backslash that escapes nothing
+// is dropped, bare words such as NaN, None or 007 become texts, and commas without a value are
+// dropped. A name without a value has null.
 func repaired(body []byte) []byte {
 	var b bytes.Buffer
-	inside, escaped := false, false
-	for i := 0; i < len(body); i++ {
+	last := byte(0) // the last byte outside of strings that is not blank
+	for i := 0; i < len(body); {
 		c := body[i]
 		switch {
-		case c < ' ' || c == 0x7f:
-			c, escaped = ' ', false
-		case escaped:
-			escaped = false
-		case inside && c == '\\':
-			escaped = true
+		case c <= ' ' || c == 0x7f:
+			b.WriteByte(' ')
+			i++
+			continue
 		case c == '"':
-			inside = !inside
-		case !inside:
-			if n := notANumber(body[i:]); n > 0 {
+			i += quoted(&b, body[i:])
+		case strings.IndexByte("{}[]:,", c) >= 0:
+			i++
+			if last == ':' && strings.IndexByte("}],", c) >= 0 {
 				b.WriteString("null")
-				i += n - 1
+				last = 'l'
+			}
+			if c == ',' && strings.IndexByte("{[,", last) >= 0 {
 				continue
 			}
+			if last == ',' && (c == '}' || c == ']') {
+				b.Truncate(bytes.LastIndexByte(b.Bytes(), ','))
+			}
+			b.WriteByte(c)
+		default:
+			n := bytes.IndexAny(body[i:], "{}[]:,\"\r\n")
+			if n < 0 {
+				n = len(body) - i
+			}
+			word := bytes.TrimRight(body[i:i+n], " \t")
+			i += n
+			if !json.Valid(word) {
+				word, _ = json.Marshal(string(word)) // a string cannot fail
+			}
+			b.Write(word)
 		}
-		b.WriteByte(c)
+		last = c
 	}
 	return b.Bytes()
 }
 
-// notANumber returns the length of a NaN or an Infinity at the beginning of s, or 0.
-func notANumber(s []byte) int {
-	sign := 0
-	if len(s) > 0 && s[0] == '-' {
-		sign = 1
-	}
-	for _, word := range []string{"nan", "infinity", "inf"} {
-		if n := sign + len(word); len(s) >= n && strings.EqualFold(string(s[sign:n]), word) {
-			return n
+// quoted appends the string at the beginning of s, and returns its length in s.
+func quoted(b *bytes.Buffer, s []byte) int {
+	b.WriteByte('"')
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			b.WriteByte(c)
+			return i + 1
+		case c < ' ' || c == 0x7f:
+			b.WriteByte(' ')
+		case c == '\\' && (i+1 == len(s) || strings.IndexByte(`"\/bfnrtu`, s[i+1]) < 0):
+		case c == '\\':
+			b.Write(s[i : i+2])
+			i++
+		default:
+			b.WriteByte(c)
 		}
 	}
-	return 0
+	return len(s)
 }
 
 // textOf returns a value as trimmed text. ok is false if it is a list of several values or an
@@ -124,7 +149,7 @@ func trim(s string) string {
 // placeholder reports whether s is written where a value is unknown.
 func placeholder(s string) bool {
 	switch strings.ToLower(strings.Trim(s, ".-")) {
-	case "", "n/a", "na", "none", "null", "unknown", "nan", "not available", "not applicable", "not specified",
+	case "", "n/a", "na", "none", "null", "unknown", "nan", "inf", "infinity", "not available", "not applicable", "not specified",
 		"not supported", "undefined", "unspecified", "empty":
 		return true
 	}
