@@ -58,8 +58,8 @@ func TestConsoleLeftOpen(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
 	_, port, _ := strings.Cut(strings.TrimPrefix(l.m.GetSpec().GetBmcEndpoint(), "ipmi://"), ":")
-	left := exec.CommandContext(t.Context(), "stdbuf", "-o0", needs(t, "ipmitool", "ipmitool"), "-I", "lanplus", "-H", "127.0.0.1",
-		"-p", port, "-U", "admin", "-P", "secret", "-C", "3", "sol", "activate")
+	left := exec.CommandContext(t.Context(), "stdbuf", "-o0", needs(t, "ipmitool", "ipmitool"), "-I", "lanplus",
+		"-H", "127.0.0.1", "-p", port, "-U", "admin", "-P", "secret", "-C", "3", "sol", "activate")
 	in, err := left.StdinPipe() // at its end, ipmitool would deactivate the console
 	l.ok("open its input", err)
 	defer func() { _ = in.Close() }()

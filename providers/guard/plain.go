@@ -82,7 +82,7 @@ type plainBody struct{ io.ReadCloser }
 
 func (b plainBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == nil || err == io.EOF { //nolint:errorlint // the end of a body is io.EOF itself
+	if err == nil || err == io.EOF { // the end of a body is io.EOF itself
 		return n, err
 	}
 	return n, plain(err)

@@ -30,7 +30,8 @@ func TestErrorsArePlain(t *testing.T) {
 		is     error
 	}{
 		"closed at once":   {say(""), "http", "closed the connection", io.EOF},
-		"cut off":          {say("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"), "http", "the answer was cut off", io.ErrUnexpectedEOF},
+		"cut off": {say("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"), "http", "the answer was cut off",
+			io.ErrUnexpectedEOF},
 		"not HTTP":         {say("SSH-2.0-dropbear\r\n"), "http", "not valid HTTP", nil},
 		"odd header":       {say("HTTP/1.1 200 OK\r\n: x\r\n\r\n"), "http", "not valid HTTP", nil},
 		"odd length":       {say("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"), "http", "not valid HTTP", nil},
@@ -61,7 +62,7 @@ func TestErrorsArePlain(t *testing.T) {
 				}
 			}()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			if tc.is == context.DeadlineExceeded {
+			if errors.Is(tc.is, context.DeadlineExceeded) {
 				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 			}
 			defer cancel()

@@ -215,8 +215,8 @@ func strayed(b []byte) []byte {
 	return append(append([]byte("\uFEFF"), b...), "\n<!-- served -->\n"...)
 }
 
-// brokenJSON returns the bytes of an answer as a template on a BMC writes them: commas behind the last
-// property, a word of another language, and an escape that JSON does not have.
+// brokenJSON returns the bytes of an answer as a template on a BMC writes them: commas behind the
+// last property, a word of another language, and an escape that JSON does not have.
 func brokenJSON(b []byte) []byte {
 	b = bytes.ReplaceAll(b, []byte(`null`), []byte(`None`))
 	b = bytes.ReplaceAll(b, []byte(`"}`), []byte(`",}`))

@@ -341,7 +341,8 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if path := r.URL.Path; q.isOdd(OddSlashes) && r.Method == http.MethodGet && !strings.HasSuffix(path, "/") {
 		r.URL.Path += "/"
-		http.Redirect(w, r, r.URL.RequestURI(), http.StatusMovedPermanently)
+		w.Header().Set("Location", r.URL.RequestURI())
+		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
 	s.mu.Lock()

@@ -38,7 +38,8 @@ func (r *reply) Error() string {
 	}
 	switch {
 	case r.To != "":
-		s += fmt.Sprintf(" (it redirects to %s: not followed, use that in the endpoint if it is the BMC)", text.Clip(r.To, 200))
+		s += fmt.Sprintf(" (it redirects to %s: not followed, use that in the endpoint if it is the BMC)",
+			text.Clip(r.To, 200))
 	case r.NotYet:
 		s += " (it may be starting)"
 	case r.unlicensed():

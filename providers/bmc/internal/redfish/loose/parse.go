@@ -149,7 +149,8 @@ func trim(s string) string {
 // placeholder reports whether s is written where a value is unknown.
 func placeholder(s string) bool {
 	switch strings.ToLower(strings.Trim(s, ".-")) {
-	case "", "n/a", "na", "none", "null", "unknown", "nan", "inf", "infinity", "not available", "not applicable", "not specified",
+	case "", "n/a", "na", "none", "null", "unknown", "nan", "inf", "infinity",
+		"not available", "not applicable", "not specified",
 		"not supported", "undefined", "unspecified", "empty":
 		return true
 	}
