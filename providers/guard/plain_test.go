@@ -29,7 +29,7 @@ func TestErrorsArePlain(t *testing.T) {
 		want   string
 		is     error
 	}{
-		"closed at once":   {say(""), "http", "closed the connection", io.EOF},
+		"closed at once": {say(""), "http", "closed the connection", io.EOF},
 		"cut off": {say("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"), "http", "the answer was cut off",
 			io.ErrUnexpectedEOF},
 		"not HTTP":         {say("SSH-2.0-dropbear\r\n"), "http", "not valid HTTP", nil},
