@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -78,12 +79,13 @@ func TestUnreadHardwareIsKept(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
 	part := func(kind, slot string, bytes int64) *holdfastv1.HardwarePart {
-		return &holdfastv1.HardwarePart{Kind: kind, Slot: slot, Bytes: bytes, State: "ok"}
+		return &holdfastv1.HardwarePart{Kind: kind, Slot: slot, Bytes: &bytes, State: "ok"}
 	}
-	readHardware(t, p, "r-1", &holdfastv1.HardwareInventory{Serial: "S", MemoryBytes: 3, Parts: []*holdfastv1.HardwarePart{
-		part("cpu", "1", 0), part("memory", "A1", 1), part("memory", "A2", 2), part("disk", "0", 5), part("disk", "1", 6),
-		part("nic", "1", 0), part("nic", "2", 0),
-	}})
+	readHardware(t, p, "r-1", &holdfastv1.HardwareInventory{Serial: "S", MemoryBytes: new(int64(3)),
+		Parts: []*holdfastv1.HardwarePart{
+			part("cpu", "1", 0), part("memory", "A1", 1), part("memory", "A2", 2), part("disk", "0", 5), part("disk", "1", 6),
+			part("nic", "1", 0), part("nic", "2", 0),
+		}})
 	readHardware(t, p, "r-2", &holdfastv1.HardwareInventory{
 		Missing: []string{"memory: busy"}, Unread: []string{"memory", "disk", "bogus"},
 		Parts: []*holdfastv1.HardwarePart{part("cpu", "1", 0), part("disk", "1", 7), part("nic", "1", 0)},
@@ -149,5 +151,47 @@ func TestConsoleRunsBesideActiveRun(t *testing.T) {
 	start(t, p, "m", "c-3", "", "plan/console")
 	if bad := fsm.ValidatePlan(planOf("plan/x", "console", "ssh")); len(bad) != 1 {
 		t.Errorf("a console among other steps: got %v, want it refused", bad)
+	}
+}
+
+// TestUnknownSizes checks that a quantity which no part shows is absent, and that a sum which lacks
+// some parts is a lower limit.
+func TestUnknownSizes(t *testing.T) {
+	part := func(kind string, bytes *int64, cores *int32) *holdfastv1.HardwarePart {
+		return &holdfastv1.HardwarePart{Kind: kind, Bytes: bytes, Cores: cores}
+	}
+	for name, tt := range map[string]struct {
+		in   *holdfastv1.HardwareInventory
+		want *holdfastv1.HardwareSummary
+	}{
+		"all known": {
+			&holdfastv1.HardwareInventory{MemoryBytes: new(int64(3)), Parts: []*holdfastv1.HardwarePart{
+				part("cpu", nil, new(int32(8))), part("memory", new(int64(3)), nil), part("disk", new(int64(5)), nil)}},
+			&holdfastv1.HardwareSummary{Cpus: new(int32(1)), Cores: new(int32(8)), MemoryBytes: new(int64(3)),
+				Disks: new(int32(1)), DiskBytes: new(int64(5)), Gpus: new(int32(0))},
+		},
+		"no size": {
+			&holdfastv1.HardwareInventory{Unread: []string{"gpu"}, Parts: []*holdfastv1.HardwarePart{
+				part("cpu", nil, nil), part("memory", nil, nil), part("disk", nil, nil)}},
+			&holdfastv1.HardwareSummary{Cpus: new(int32(1)), Disks: new(int32(1))},
+		},
+		"one size of two": {
+			&holdfastv1.HardwareInventory{MemoryBytes: new(int64(3)), Unread: []string{"cpu"},
+				Parts: []*holdfastv1.HardwarePart{
+					part("cpu", nil, new(int32(8))), part("memory", new(int64(3)), nil), part("memory", nil, nil),
+					part("disk", new(int64(5)), nil), part("disk", nil, nil)}},
+			&holdfastv1.HardwareSummary{Cpus: new(int32(1)), Cores: new(int32(8)), MemoryBytes: new(int64(3)),
+				Disks: new(int32(2)), DiskBytes: new(int64(5)), Gpus: new(int32(0)),
+				Partial: []string{"cpus", "cores", "memory_bytes", "disk_bytes"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fsmtest.NewPeer()
+			register(t, p, "m", ready)
+			readHardware(t, p, "r-1", tt.in)
+			if diff := cmp.Diff(tt.want, p.View().HardwareSummary(getMachine(t, p, "m")), protocmp.Transform()); diff != "" {
+				t.Errorf("summary (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

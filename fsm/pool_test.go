@@ -17,8 +17,8 @@ func registerPoolOp(id string) *internalv1.RegisterPool {
 	return &internalv1.RegisterPool{TtlMs: 30_000,
 		Pool: &holdfastv1.Pool{PoolId: id, Endpoint: "http://192.168.1.100:9200", NodeId: "gpu-node-1", Region: "EU",
 			Version: "0.1.0",
-			Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: 24, ComputeCapability: "8.9"},
-				{Id: 1, Model: "A100", TotalVramGb: 80}}}}
+			Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: new(float64(24)), ComputeCapability: "8.9"},
+				{Id: 1, Model: "A100", TotalVramGb: new(float64(80))}}}}
 }
 
 // beat records a heartbeat of a pool.
@@ -45,16 +45,17 @@ func TestPoolStates(t *testing.T) {
 		got.GetDeclared() || got.GetAvailableVramGb() != 0 || got.GetLastHeartbeat() != nil {
 		t.Errorf("registered: %v", got)
 	}
-	got := beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8,
-		Workers: []string{"worker-abc"}, TemperatureCelsius: 65}, &holdfastv1.Gpu{Id: 2, AvailableVramGb: 1})
+	got := beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)),
+		Workers: []string{"worker-abc"}, TemperatureCelsius: new(float64(65))},
+		&holdfastv1.Gpu{Id: 2, AvailableVramGb: new(float64(1))})
 	if got.GetStatus() != holdfastv1.Pool_HEALTHY || got.GetAvailableVramGb() != 8 ||
 		!got.GetLastHeartbeat().AsTime().Equal(p.Now) || got.GetUptimeSeconds() != 3600 {
 		t.Errorf("healthy: %v", got)
 	}
 	want := []*holdfastv1.Gpu{
-		{Id: 0, Model: "RTX 4090", TotalVramGb: 24, AvailableVramGb: 8, ComputeCapability: "8.9",
-			Workers: []string{"worker-abc"}, TemperatureCelsius: 65},
-		{Id: 1, Model: "A100", TotalVramGb: 80}} // not 2, which was never registered
+		{Id: 0, Model: "RTX 4090", TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)), ComputeCapability: "8.9",
+			Workers: []string{"worker-abc"}, TemperatureCelsius: new(float64(65))},
+		{Id: 1, Model: "A100", TotalVramGb: new(float64(80)), AvailableVramGb: new(float64(0))}} // not 2, which was never registered
 	if diff := cmp.Diff(want, got.GetGpus(), protocmp.Transform()); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
@@ -141,7 +142,7 @@ func TestPoolFacets(t *testing.T) {
 	for _, pool := range []*holdfastv1.Pool{nil, {PoolId: "a/b"}, {PoolId: "ok", Region: "a\nb"},
 		{PoolId: "ok", Labels: map[string]string{"a b": ""}},
 		{PoolId: "ok", Gpus: []*holdfastv1.Gpu{{Id: 1}, {Id: 1}}}, {PoolId: "ok",
-			Gpus: []*holdfastv1.Gpu{{TotalVramGb: -1}}}} {
+			Gpus: []*holdfastv1.Gpu{{TotalVramGb: new(float64(-1))}}}} {
 		refused(t, p, &internalv1.RegisterPool{Pool: pool}, fsm.InvalidArgument, "INVALID_FIELD")
 	}
 }
@@ -183,7 +184,8 @@ func TestPoolCounts(t *testing.T) {
 }
 
 func TestPoolQuery(t *testing.T) {
-	gpus := []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", AvailableVramGb: 8}, {Id: 1, Model: "A100", AvailableVramGb: 60}}
+	gpus := []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", AvailableVramGb: new(float64(8))},
+		{Id: 1, Model: "A100", AvailableVramGb: new(float64(60))}}
 	healthy := &holdfastv1.Pool{Status: holdfastv1.Pool_HEALTHY, Region: "EU", Gpus: gpus}
 	for _, tt := range []struct {
 		name string

@@ -36,7 +36,8 @@ func TestRegisteringAgainKeepsPlacement(t *testing.T) {
 	} {
 		p := fsmtest.NewPeer()
 		do(t, p, registerPoolOp("p-1"))
-		beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8, Workers: []string{"w"}})
+		beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)),
+			Workers: []string{"w"}})
 		if tt.expired {
 			expire(t, p, 100, ref(ofPool, "p-1", 1))
 		}
@@ -55,12 +56,12 @@ func TestCheckPoolReport(t *testing.T) {
 		field string
 	}{
 		{"fine", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 1, WorkersBusy: 1}, ""},
-		{"no total", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 1}}}, ""},
+		{"no total", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: new(float64(1))}}}, ""},
 		{"negative", &internalv1.PoolReport{WorkersReady: -1}, "workers_ready"},
 		{"more workers than there are", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 2, WorkersBusy: 1},
 			"workers_total"},
 		{"more memory than there is",
-			&internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{TotalVramGb: 24, AvailableVramGb: 25}}},
+			&internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(25))}}},
 			"gpus[0].available_vram_gb"},
 		{"twice", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{Id: 1}, {Id: 1}}}, "gpus[1].id"},
 	} {

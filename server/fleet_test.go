@@ -141,7 +141,7 @@ func TestPoolService(t *testing.T) {
 	ctx := testCtx(t)
 	pools := holdfastv1.NewPoolServiceClient(c.conn)
 	for _, p := range []*holdfastv1.Pool{
-		{PoolId: "p-1", Region: "EU", Gpus: []*holdfastv1.Gpu{{Model: "RTX 4090", TotalVramGb: 24}},
+		{PoolId: "p-1", Region: "EU", Gpus: []*holdfastv1.Gpu{{Model: "RTX 4090", TotalVramGb: new(float64(24))}},
 			Status: holdfastv1.Pool_HEALTHY, Declared: true},
 		{PoolId: "p-2", Region: "US"},
 	} {
@@ -154,7 +154,7 @@ func TestPoolService(t *testing.T) {
 	n.Do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
 		Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
 			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL,
-				Id: "p-1"}, Pool: &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 8}}}}}}})
+				Id: "p-1"}, Pool: &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: new(float64(8))}}}}}}})
 	list := func(r *holdfastv1.ListPoolsRequest) (ids []string) {
 		got, err := pools.ListPools(ctx, r)
 		if err != nil {

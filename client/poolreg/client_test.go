@@ -240,7 +240,7 @@ func TestClientRegistersAgainWhenForgotten(t *testing.T) {
 		s := gpus()
 		_, stop := start(t, config(cluster(o)), s)
 		sleep(time.Minute)
-		s.change(func(s *source) { s.state.GPUs[0].AvailableVRAMGB = 3 })
+		s.change(func(s *source) { s.state.GPUs[0].AvailableVRAMGB = new(3) })
 		o.forget()
 		sleep(10 * time.Second)
 		beat := o.lastBeat["gpus"].([]any)[0].(map[string]any)
@@ -276,7 +276,7 @@ func TestClientReportsNewGPUs(t *testing.T) {
 		s := gpus()
 		_, stop := start(t, config(cluster(o)), s)
 		sleep(time.Minute)
-		s.change(func(s *source) { s.state.GPUs = append(s.state.GPUs, GPU{ID: 1, Model: "H100", TotalVRAMGB: 80}) })
+		s.change(func(s *source) { s.state.GPUs = append(s.state.GPUs, GPU{ID: 1, Model: "H100", TotalVRAMGB: new(80)}) })
 		sleep(time.Minute)
 		stop()
 		if len(o.registers) != 2 || len(o.registers[1]["gpus"].([]any)) != 2 {

@@ -17,8 +17,8 @@ type inventory struct{}
 
 func (inventory) State(context.Context) (poolreg.State, error) {
 	return poolreg.State{
-		GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, ComputeCapability: "8.9",
-			AvailableVRAMGB: 8, Workers: []string{"worker-abc"}, TemperatureCelsius: 65}},
+		GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: new(24), ComputeCapability: "8.9",
+			AvailableVRAMGB: new(8), Workers: []string{"worker-abc"}, TemperatureCelsius: new(65)}},
 		WorkersTotal: 1, WorkersReady: 1, Uptime: time.Hour,
 	}, nil
 }

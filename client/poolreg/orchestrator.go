@@ -132,7 +132,7 @@ func (o *orchestrator) heartbeat(ctx context.Context, inventory []registerGPU) e
 	if err != nil {
 		return fmt.Errorf("collect the state: %w", err)
 	}
-	if !slices.Equal(state.inventory(), inventory) {
+	if !slices.EqualFunc(state.inventory(), inventory, registerGPU.equal) {
 		return errChanged
 	}
 	began := time.Now()

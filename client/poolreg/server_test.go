@@ -126,8 +126,8 @@ func (s *source) change(f func(*source)) {
 func gpus() *source {
 	return &source{state: State{
 		GPUs: []GPU{{
-			ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, ComputeCapability: "8.9",
-			AvailableVRAMGB: 8, Workers: []string{"worker-abc"}, TemperatureCelsius: 65,
+			ID: 0, Model: "RTX 4090", TotalVRAMGB: new(24), ComputeCapability: "8.9",
+			AvailableVRAMGB: new(8), Workers: []string{"worker-abc"}, TemperatureCelsius: new(65),
 		}},
 		WorkersTotal: 1, WorkersReady: 1, Uptime: time.Hour,
 	}}

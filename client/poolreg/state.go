@@ -22,15 +22,15 @@ type State struct {
 }
 
 // GPU is one GPU and its workers. Sizes are whole gigabytes, as in the specification's
-// examples.
+// examples. A quantity that the driver does not report is nil, and is not sent.
 type GPU struct {
 	ID                 int
 	Model              string // "RTX 4090"
-	TotalVRAMGB        int
+	TotalVRAMGB        *int
 	ComputeCapability  string // "8.9"
-	AvailableVRAMGB    int
+	AvailableVRAMGB    *int
 	Workers            []string // ids
-	TemperatureCelsius int
+	TemperatureCelsius *int
 }
 
 // registerRequest is the body of POST /v2/pools/register (POOLREG-18010).
@@ -46,8 +46,15 @@ type registerRequest struct {
 type registerGPU struct {
 	ID                int    `json:"id"`
 	Model             string `json:"model"`
-	TotalVRAMGB       int    `json:"total_vram_gb"`
+	TotalVRAMGB       *int   `json:"total_vram_gb,omitempty"`
 	ComputeCapability string `json:"compute_capability"`
+}
+
+// equal reports whether two GPUs have the same values.
+func (g registerGPU) equal(other registerGPU) bool {
+	a, b := g.TotalVRAMGB, other.TotalVRAMGB
+	g.TotalVRAMGB, other.TotalVRAMGB = nil, nil
+	return g == other && (a == b || a != nil && b != nil && *a == *b)
 }
 
 // heartbeatRequest is the body of POST /v2/pools/{id}/heartbeat (POOLREG-18020), with the
@@ -63,10 +70,10 @@ type heartbeatRequest struct {
 
 type heartbeatGPU struct {
 	ID                 int      `json:"id"`
-	TotalVRAMGB        int      `json:"total_vram_gb"`
-	AvailableVRAMGB    int      `json:"available_vram_gb"`
+	TotalVRAMGB        *int     `json:"total_vram_gb,omitempty"`
+	AvailableVRAMGB    *int     `json:"available_vram_gb,omitempty"`
 	Workers            []string `json:"workers"`
-	TemperatureCelsius int      `json:"temperature_celsius"`
+	TemperatureCelsius *int     `json:"temperature_celsius,omitempty"`
 }
 
 // deregisterRequest is the body of POST /v2/pools/{id}/deregister (POOLREG-18050).
@@ -113,7 +120,9 @@ type Capacity struct {
 func (s State) capacity() Capacity {
 	c := Capacity{TotalGPUs: len(s.GPUs), GPUModels: []string{}}
 	for _, g := range s.GPUs {
-		c.TotalVRAMGB += g.TotalVRAMGB
+		if g.TotalVRAMGB != nil {
+			c.TotalVRAMGB += *g.TotalVRAMGB
+		}
 		if g.Model != "" && !slices.Contains(c.GPUModels, g.Model) {
 			c.GPUModels = append(c.GPUModels, g.Model)
 		}

@@ -25,8 +25,8 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 			state.GPUs = append(state.GPUs, poolreg.GPU{
 				ID:                g.ID,
 				Model:             g.Model,
-				TotalVRAMGB:       g.TotalVRAMGB,
-				AvailableVRAMGB:   g.TotalVRAMGB,
+				TotalVRAMGB:       &g.TotalVRAMGB,
+				AvailableVRAMGB:   &g.TotalVRAMGB,
 				ComputeCapability: g.ComputeCapability,
 			})
 		}
@@ -43,10 +43,10 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 		gpu := poolreg.GPU{
 			ID:                 g.Index,
 			Model:              g.Model,
-			TotalVRAMGB:        int((g.TotalVRAMMiB + 512) / 1024),
-			AvailableVRAMGB:    int(g.FreeVRAMMiB / 1024),
+			TotalVRAMGB:        scaled(g.TotalVRAMMiB, 512, 1024),
+			AvailableVRAMGB:    scaled(g.FreeVRAMMiB, 0, 1024),
 			ComputeCapability:  g.ComputeCapability,
-			TemperatureCelsius: g.TemperatureCelsius,
+			TemperatureCelsius: scaled(g.TemperatureCelsius, 0, 1),
 		}
 		for _, pid := range g.PIDs {
 			workers[pid] = true
@@ -56,4 +56,13 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 	}
 	state.WorkersTotal, state.WorkersBusy = len(workers), len(workers)
 	return state, nil
+}
+
+// scaled returns (n + add) / by, or nil if n is unknown.
+func scaled(n *int64, add, by int64) *int {
+	if n == nil {
+		return nil
+	}
+	v := int((*n + add) / by)
+	return &v
 }

@@ -107,8 +107,8 @@ func TestPoolWithoutNvidiaSMI(t *testing.T) {
 	}
 	got.Uptime = 0
 	want := poolreg.State{GPUs: []poolreg.GPU{
-		{ID: 0, Model: "A", TotalVRAMGB: 24, AvailableVRAMGB: 24, ComputeCapability: "8.0"}, {ID: 1, Model: "B",
-			TotalVRAMGB: 48, AvailableVRAMGB: 48},
+		{ID: 0, Model: "A", TotalVRAMGB: new(24), AvailableVRAMGB: new(24), ComputeCapability: "8.0"}, {ID: 1, Model: "B",
+			TotalVRAMGB: new(48), AvailableVRAMGB: new(48)},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)

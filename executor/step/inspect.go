@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -66,12 +67,13 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 		var read []string
 		for _, kind := range []struct{ kind, key, value, said string }{
 			{"cpu", "cpus", strconv.Itoa(len(v.CPUs)), fmt.Sprintf("%d CPUs", len(v.CPUs))},
-			{"memory", "memory_bytes", strconv.FormatInt(v.MemoryBytes, 10), fmt.Sprintf("%d GiB of memory", v.MemoryBytes>>30)},
+			{"memory", "memory_bytes", strconv.FormatInt(v.MemoryBytes, 10), memoryText(v)},
 			{"disk", "disks", strconv.Itoa(len(v.Disks)), fmt.Sprintf("%d disks", len(v.Disks))},
 			{"nic", "nics", strconv.Itoa(len(v.NICs)), fmt.Sprintf("%d network ports", len(v.NICs))},
 		} {
-			// No part of a kind that could not be read is not known to be none.
-			if kind.value == "0" && slices.Contains(v.Unread, kind.kind) {
+			// No part of a kind that could not be read is not known to be none, and no machine is without
+			// memory.
+			if kind.value == "0" && (kind.kind == "memory" || slices.Contains(v.Unread, kind.kind)) {
 				continue
 			}
 			a.Prove(map[string]string{kind.key: kind.value})
@@ -91,6 +93,22 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 		}
 		return nil
 	}}
+}
+
+// memoryText returns the memory of a machine in words.
+func memoryText(v *providers.Inventory) string {
+	unknown := func(d providers.DIMM) bool { return d.Bytes <= 0 }
+	partial := slices.Contains(v.Unread, "memory") || slices.ContainsFunc(v.Memory, unknown)
+	return describe.AtLeast(partial, fmt.Sprintf("%d GiB of memory", v.MemoryBytes>>30))
+}
+
+// positive returns a quantity of which 0 means unknown.
+func positive[T, N int | int32 | int64](n N) *T {
+	if n <= 0 {
+		return nil
+	}
+	v := T(n)
+	return &v
 }
 
 // contradictions returns the differences between an inventory and the machine's spec.
@@ -139,7 +157,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		Uuid:         task.Clean(v.UUID),
 		BiosVersion:  task.Clean(v.BIOS),
 		BmcVersion:   task.Clean(v.BMC),
-		MemoryBytes:  v.MemoryBytes,
+		MemoryBytes:  positive[int64](v.MemoryBytes),
 	}
 	state := func(healthy bool) string {
 		if healthy {
@@ -158,8 +176,8 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 			Slot:    c.Slot,
 			Model:   c.Model,
 			Serial:  c.Serial,
-			Cores:   int32(c.Cores),
-			Threads: int32(c.Threads),
+			Cores:   positive[int32](c.Cores),
+			Threads: positive[int32](c.Threads),
 			State:   state(c.Healthy),
 		})
 	}
@@ -169,7 +187,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 			Slot:   d.Slot,
 			Model:  d.Type,
 			Serial: d.Serial,
-			Bytes:  d.Bytes,
+			Bytes:  positive[int64](d.Bytes),
 			State:  state(d.Healthy),
 		})
 	}
@@ -180,7 +198,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 			Model:    strings.TrimSpace(d.Model + " " + d.Media),
 			Serial:   d.Serial,
 			Firmware: d.Firmware,
-			Bytes:    d.Bytes,
+			Bytes:    positive[int64](d.Bytes),
 			State:    state(d.Healthy),
 		})
 	}
@@ -195,13 +213,13 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 				Model:    c.Model,
 				Serial:   c.Serial,
 				Firmware: c.Firmware,
-				Bytes:    c.Bytes,
+				Bytes:    positive[int64](c.Bytes),
 				State:    state(c.Healthy),
 			})
 		}
 	}
 	for _, n := range v.NICs {
-		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: macOf(n), Mbps: int32(n.Mbps), State: "down"}
+		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: macOf(n), Mbps: positive[int32](n.Mbps), State: "down"}
 		if n.Up {
 			p.State = "up"
 		}

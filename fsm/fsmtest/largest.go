@@ -162,7 +162,7 @@ func largeReports() Largest {
 	for i := range fsm.MaxPoolReports {
 		c.Leases = append(c.Leases, &internalv1.SeenLease{SeenMs: 1, Renewal: &internalv1.Renewal{
 			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL, Id: workPool(i)},
-			Pool:  &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{Id: 1, TotalVramGb: 80}}}}})
+			Pool:  &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{Id: 1, TotalVramGb: proto.Float64(80)}}}}})
 	}
 	return Largest{Name: "checkpoint_leases of pools", op: c, Elems: len(c.GetLeases())}
 }

@@ -23,8 +23,8 @@ func fixturePools() []*holdfastv1.Pool {
 		{PoolId: "pool-1", Status: holdfastv1.Pool_HEALTHY, Endpoint: "http://192.168.1.100:9200", Region: "EU",
 			Version: "0.1.0", WorkersTotal: 2, WorkersBusy: 1,
 			AvailableVramGb: 8, LastHeartbeat: ago(20 * time.Second), Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090",
-				TotalVramGb: 24, AvailableVramGb: 8,
-				TemperatureCelsius: 65, Workers: []string{"worker-abc"}}}},
+				TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)),
+				TemperatureCelsius: new(float64(65)), Workers: []string{"worker-abc"}}}},
 		{PoolId: "pool-2", Status: holdfastv1.Pool_UNAVAILABLE, StatusReason: "three heartbeats missed",
 			LastHeartbeat: ago(time.Hour)},
 	}
@@ -133,7 +133,7 @@ func TestFleetIsWatched(t *testing.T) {
 		})
 	}
 	a, b := fixturePools()[1], fixturePools()[1]
-	b.LastHeartbeat, b.UptimeSeconds, b.Gpus[0].TemperatureCelsius = ago(0), 99, 70
+	b.LastHeartbeat, b.UptimeSeconds, b.Gpus[0].TemperatureCelsius = ago(0), 99, proto.Float64(70)
 	if !proto.Equal(steadyPool(a), steadyPool(b)) {
 		t.Error("heartbeat without a change: got another line of the pool")
 	}

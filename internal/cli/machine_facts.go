@@ -46,8 +46,12 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
+// mebibytes formats a size; "" if it is unknown.
 func mebibytes(n int64) string {
-	if n > 0 && n%1024 == 0 {
+	switch {
+	case n == 0:
+		return ""
+	case n%1024 == 0:
 		return fmt.Sprintf("%d GiB", n/1024)
 	}
 	return fmt.Sprintf("%d MiB", n)
@@ -95,7 +99,8 @@ func partWords(p *holdfastv1.HardwarePart) string {
 	}
 	add(p.GetModel() != "", "%s", p.GetModel())
 	add(p.GetFirmware() != "", "firmware %s", p.GetFirmware())
-	add(p.GetCores() > 0, "%d cores, %d threads", p.GetCores(), p.GetThreads())
+	add(p.GetCores() > 0, "%d cores", p.GetCores())
+	add(p.GetThreads() > 0, "%d threads", p.GetThreads())
 	add(p.GetMbps() > 0, "%d Mb/s", p.GetMbps())
 	return strings.Join(words, ", ")
 }

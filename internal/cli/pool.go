@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -51,7 +52,7 @@ func vram(p *holdfastv1.Pool) string {
 	if len(p.GetGpus()) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d GB", p.GetAvailableVramGb())
+	return describe.AtLeast(p.GetAvailableVramPartial(), fmt.Sprintf("%d GB", p.GetAvailableVramGb()))
 }
 
 func workers(p *holdfastv1.Pool) string {
@@ -141,7 +142,7 @@ func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	p = proto.CloneOf(p)
 	p.LastHeartbeat, p.UptimeSeconds, p.UpdatedAt = nil, 0, nil
 	for _, g := range p.GetGpus() {
-		g.TemperatureCelsius = 0
+		g.TemperatureCelsius = nil
 	}
 	return p
 }
@@ -157,8 +158,8 @@ func (a *app) poolGet() *cobra.Command {
 func gpus(p *holdfastv1.Pool) *render.Table {
 	t := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
 	for _, g := range p.GetGpus() {
-		t.Row(g.GetId(), g.GetModel(), fmt.Sprintf("%g GB", g.GetTotalVramGb()),
-			fmt.Sprintf("%g GB", g.GetAvailableVramGb()), fmt.Sprintf("%g °C", g.GetTemperatureCelsius()),
+		t.Row(g.GetId(), g.GetModel(), describe.Quantity(g.TotalVramGb, "GB"),
+			describe.Quantity(g.AvailableVramGb, "GB"), describe.Quantity(g.TemperatureCelsius, "°C"),
 			strings.Join(g.GetWorkers(), ", "))
 	}
 	return t

@@ -3,6 +3,7 @@ package describe
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,8 +39,11 @@ func InUse(x *holdfastv1.AgentMetrics) string {
 		x.GetMemoryUtilizationPct(), x.GetFreeGpuCount())
 }
 
-// Cores formats a number of millicores.
+// Cores formats a number of millicores; "" if it is unknown.
 func Cores(millis int64) string {
+	if millis == 0 {
+		return ""
+	}
 	if millis%1000 == 0 {
 		return Number(millis/1000, "core")
 	}
@@ -118,24 +122,41 @@ func Drained(s *holdfastv1.MachineStatus, now time.Time) string {
 // does not report it.
 func Power(s *holdfastv1.MachineStatus) string { return strings.ToLower(Enum(s.GetPower())) }
 
+// Quantity formats a quantity with its unit; "" if it is unknown.
+func Quantity(v *float64, unit string) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("%g %s", *v, unit)
+}
+
+// AtLeast returns text, and says so if it is a lower limit: some of the summands are unknown.
+func AtLeast(partial bool, text string) string {
+	if partial && text != "" {
+		return "at least " + text
+	}
+	return text
+}
+
 // Hardware returns a machine's hardware in one line: "2 CPUs, 64 cores, 512 GiB, 4 disks 15.4 TB,
-// x86_64".
+// x86_64". Quantities that are unknown are left out, and lower limits are "at least 512 GiB".
 func Hardware(h *holdfastv1.HardwareSummary) string {
 	var all []string
-	add := func(n int64, format string, args ...any) {
+	partial := func(field, text string) string { return AtLeast(slices.Contains(h.GetPartial(), field), text) }
+	add := func(n int64, field, text string) {
 		if n > 0 {
-			all = append(all, fmt.Sprintf(format, args...))
+			all = append(all, partial(field, text))
 		}
 	}
-	add(int64(h.GetCpus()), "%s", Number(h.GetCpus(), "CPU"))
-	add(int64(h.GetCores()), "%s", Number(h.GetCores(), "core"))
-	add(h.GetMemoryBytes(), "%d GiB", h.GetMemoryBytes()>>30)
+	add(int64(h.GetCpus()), "cpus", Number(h.GetCpus(), "CPU"))
+	add(int64(h.GetCores()), "cores", Number(h.GetCores(), "core"))
+	add(h.GetMemoryBytes(), "memory_bytes", fmt.Sprintf("%d GiB", h.GetMemoryBytes()>>30))
 	disks := Number(h.GetDisks(), "disk")
 	if h.GetDiskBytes() > 0 {
-		disks += fmt.Sprintf(" %.1f TB", float64(h.GetDiskBytes())/1e12)
+		disks += " " + partial("disk_bytes", fmt.Sprintf("%.1f TB", float64(h.GetDiskBytes())/1e12))
 	}
-	add(int64(h.GetDisks()), "%s", disks)
-	add(int64(h.GetGpus()), "%s", Number(h.GetGpus(), "GPU"))
+	add(int64(h.GetDisks()), "disks", disks)
+	add(int64(h.GetGpus()), "gpus", Number(h.GetGpus(), "GPU"))
 	if h.GetArch() != "" {
 		all = append(all, h.GetArch())
 	}

@@ -10,9 +10,12 @@ import (
 func TestHardware(t *testing.T) {
 	for want, h := range map[string]*holdfastv1.HardwareSummary{
 		"": nil,
-		"2 CPUs, 64 cores, 512 GiB, 1 disk 3.8 TB, 8 GPUs, x86_64": {Cpus: 2, Cores: 64, MemoryBytes: 512 << 30, Disks: 1,
-			DiskBytes: 3_840_000_000_000, Gpus: 8, Arch: "x86_64"},
-		"4 cores": {Cores: 4},
+		"2 CPUs, 64 cores, 512 GiB, 1 disk 3.8 TB, 8 GPUs, x86_64": {Cpus: new(int32(2)), Cores: new(int32(64)),
+			MemoryBytes: new(int64(512 << 30)), Disks: new(int32(1)), DiskBytes: new(int64(3_840_000_000_000)),
+			Gpus: new(int32(8)), Arch: "x86_64"},
+		"4 cores": {Cores: new(int32(4)), Gpus: new(int32(0))},
+		"at least 64 GiB, 2 disks at least 1.0 TB": {MemoryBytes: new(int64(64 << 30)), Disks: new(int32(2)),
+			DiskBytes: new(int64(1e12)), Partial: []string{"memory_bytes", "disk_bytes"}},
 	} {
 		if got := describe.Hardware(h); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -57,7 +60,7 @@ func TestIdle(t *testing.T) {
 }
 
 func TestCores(t *testing.T) {
-	for millis, want := range map[int64]string{1000: "1 core", 64_000: "64 cores", 2500: "2500m", 0: "0 cores"} {
+	for millis, want := range map[int64]string{1000: "1 core", 64_000: "64 cores", 2500: "2500m", 0: ""} {
 		if got := describe.Cores(millis); got != want {
 			t.Errorf("%d: got %q, want %q", millis, got, want)
 		}

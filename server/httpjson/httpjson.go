@@ -150,6 +150,14 @@ func Finite(f float64) float64 {
 	return f
 }
 
+// Known returns f, or nil if it is unknown or JSON cannot represent it.
+func Known(f *float64) *float64 {
+	if f == nil || math.IsNaN(*f) || math.IsInf(*f, 0) {
+		return nil
+	}
+	return f
+}
+
 // OrNull returns nil for an empty string, so that the member is null.
 func OrNull(s string) *string {
 	if s == "" {

@@ -202,7 +202,7 @@ func inventory(raw json.RawMessage) (*holdfastv1.NodeRecord, *holdfastv1.Hardwar
 			Slot:   d.Name,
 			Model:  d.Model,
 			Serial: d.Serial,
-			Bytes:  int64(min(d.SizeBytes, 1<<62)),
+			Bytes:  positive(int64(min(d.SizeBytes, 1<<62))),
 		})
 	}
 	return facts, h
@@ -217,4 +217,12 @@ func line(s string) string {
 // stageName returns the readable name of a stage, such as waiting-for-pxe.
 func stageName(s holdfastv1.Install_Stage) string {
 	return strings.ReplaceAll(strings.ToLower(s.String()), "_", "-")
+}
+
+// positive returns a quantity of which 0 means unknown.
+func positive(n int64) *int64 {
+	if n <= 0 {
+		return nil
+	}
+	return &n
 }

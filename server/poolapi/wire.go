@@ -25,11 +25,11 @@ type pool struct {
 type gpu struct {
 	ID                 int32    `json:"id"`
 	Model              string   `json:"model,omitempty"`
-	TotalVRAMGB        float64  `json:"total_vram_gb"`
-	AvailableVRAMGB    float64  `json:"available_vram_gb"`
+	TotalVRAMGB        *float64 `json:"total_vram_gb,omitempty"` // absent: unknown, as are the next two
+	AvailableVRAMGB    *float64 `json:"available_vram_gb,omitempty"`
 	ComputeCapability  string   `json:"compute_capability,omitempty"`
 	Workers            []string `json:"workers"`
-	TemperatureCelsius float64  `json:"temperature_celsius"`
+	TemperatureCelsius *float64 `json:"temperature_celsius,omitempty"`
 }
 
 func (p *pool) proto() *holdfastv1.Pool {
@@ -68,6 +68,7 @@ type shown struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 	Declared        bool              `json:"declared"`
 	AvailableVRAMGB int64             `json:"available_vram_gb"`
+	VRAMPartial     bool              `json:"available_vram_partial,omitempty"` // some GPUs do not show theirs
 	Machines        int32             `json:"machines"`
 	MachinesReady   int32             `json:"machines_ready"`
 	RegisteredAt    any               `json:"registered_at"`
@@ -95,6 +96,7 @@ func show(p *holdfastv1.Pool) shown {
 		Labels:          p.GetLabels(),
 		Declared:        p.GetDeclared(),
 		AvailableVRAMGB: p.GetAvailableVramGb(),
+		VRAMPartial:     p.GetAvailableVramPartial(),
 		Machines:        p.GetMachines(),
 		MachinesReady:   p.GetMachinesReady(),
 		RegisteredAt:    stamp(p.GetRegisteredAt().GetSeconds()),
@@ -111,11 +113,11 @@ func show(p *holdfastv1.Pool) shown {
 		s.GPUs = append(s.GPUs, gpu{
 			ID:                 g.GetId(),
 			Model:              g.GetModel(),
-			TotalVRAMGB:        httpjson.Finite(g.GetTotalVramGb()),
-			AvailableVRAMGB:    httpjson.Finite(g.GetAvailableVramGb()),
+			TotalVRAMGB:        httpjson.Known(g.TotalVramGb),
+			AvailableVRAMGB:    httpjson.Known(g.AvailableVramGb),
 			ComputeCapability:  g.GetComputeCapability(),
 			Workers:            workers,
-			TemperatureCelsius: httpjson.Finite(g.GetTemperatureCelsius()),
+			TemperatureCelsius: httpjson.Known(g.TemperatureCelsius),
 		})
 	}
 	return s

@@ -27,7 +27,7 @@ func (hardware) Metrics(context.Context) (machine.Metrics, error) { return machi
 type gpus struct{}
 
 func (gpus) State(context.Context) (poolreg.State, error) {
-	return poolreg.State{GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, AvailableVRAMGB: 8}},
+	return poolreg.State{GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: new(24), AvailableVRAMGB: new(8)}},
 		WorkersTotal: 1}, nil
 }
 

@@ -97,7 +97,7 @@ func keepUnread(was, is *holdfastv1.HardwareInventory) {
 			for _, p := range partsOf(is, kind) {
 				modules += p.GetBytes()
 			}
-			is.MemoryBytes = cmp.Or(modules, is.GetMemoryBytes(), was.GetMemoryBytes())
+			is.MemoryBytes = positive(cmp.Or(modules, is.GetMemoryBytes(), was.GetMemoryBytes()))
 		}
 	}
 	is.Manufacturer = cmp.Or(is.GetManufacturer(), was.GetManufacturer())

@@ -88,6 +88,7 @@ func declared() map[protoreflect.FullName]int {
 		public + "HardwareInventory.missing":      64,   // more than are kept
 		public + "HardwareInventory.parts":        1024, // the same
 		public + "HardwareInventory.unread":       64,   // kinds of parts
+		public + "HardwareSummary.partial":        8,    // computed on read, a field each
 		public + "Image.File.copies":              64,   // peers; computed on read
 		public + "Machine.labels":                 Labels,
 		public + "MachineSpec.mac_addresses":      MACs,

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -52,10 +54,14 @@ func keepMeasured(old, registered []*holdfastv1.Gpu) {
 		if k == nil || g.GetAvailableVramGb() > 0 || len(g.GetWorkers()) > 0 {
 			continue
 		}
-		g.AvailableVramGb, g.Workers = min(k.GetAvailableVramGb(), g.GetTotalVramGb()), k.GetWorkers()
-		if g.GetTemperatureCelsius() == 0 {
-			g.TemperatureCelsius = k.GetTemperatureCelsius()
+		if g.Workers = k.GetWorkers(); k.AvailableVramGb != nil {
+			free := k.GetAvailableVramGb()
+			if g.TotalVramGb != nil {
+				free = min(free, g.GetTotalVramGb())
+			}
+			g.AvailableVramGb = &free
 		}
+		g.TemperatureCelsius = cmp.Or(g.TemperatureCelsius, k.TemperatureCelsius)
 	}
 }
 
@@ -70,16 +76,15 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 	for _, k := range known {
 		g, ok := reported[k.GetId()]
 		if !ok {
-			k.AvailableVramGb, k.Workers, k.TemperatureCelsius = 0, nil, 0
+			k.AvailableVramGb, k.Workers, k.TemperatureCelsius = proto.Float64(0), nil, nil
 			continue
 		}
 		k.Model = cmp.Or(g.GetModel(), k.GetModel())
 		k.ComputeCapability = cmp.Or(g.GetComputeCapability(), k.GetComputeCapability())
 		if g.GetTotalVramGb() > 0 {
-			k.TotalVramGb = g.GetTotalVramGb()
+			k.TotalVramGb = g.TotalVramGb
 		}
-		k.AvailableVramGb, k.Workers = g.GetAvailableVramGb(), g.GetWorkers()
-		k.TemperatureCelsius = g.GetTemperatureCelsius()
+		k.AvailableVramGb, k.Workers, k.TemperatureCelsius = g.AvailableVramGb, g.GetWorkers(), g.TemperatureCelsius
 	}
 	return known
 }

@@ -43,6 +43,7 @@ func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 func putPool(t *core.Tx, p *holdfastv1.Pool) {
 	p.UpdatedAt = t.Now
 	p.Machines, p.MachinesReady, p.AvailableVramGb, p.LastHeartbeat = 0, 0, 0, nil // computed on read
+	p.AvailableVramPartial = false                                                 // the same
 	t.Pools.Put(p)
 }
 
@@ -51,13 +52,14 @@ func wholePool(s *core.State, p *holdfastv1.Pool) *holdfastv1.Pool {
 	p = proto.CloneOf(p)
 	p.Machines = int32(countPool(s, schema.MachinesByPool, p.GetPoolId()))
 	p.MachinesReady = int32(countPool(s, schema.MachinesPoolReady, p.GetPoolId()))
-	free := 0.0
+	free, partial := 0.0, false
 	for _, g := range p.GetGpus() {
 		free += g.GetAvailableVramGb()
+		partial = partial || g.AvailableVramGb == nil
 	}
-	p.AvailableVramGb = 0
+	p.AvailableVramGb, p.AvailableVramPartial = 0, false
 	if p.GetStatus() == holdfastv1.Pool_HEALTHY {
-		p.AvailableVramGb = int64(free)
+		p.AvailableVramGb, p.AvailableVramPartial = int64(free), partial
 	}
 	if l, ok := s.Lease(internalv1.LeaseRef_POOL, p.GetPoolId()); ok &&
 		l.GetLastSeen().AsTime().After(p.GetRegisteredAt().AsTime()) {

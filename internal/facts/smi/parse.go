@@ -16,9 +16,9 @@ type GPU struct {
 	Index              int
 	UUID               string
 	Model              string
-	TotalVRAMMiB       int64
-	FreeVRAMMiB        int64
-	TemperatureCelsius int
+	TotalVRAMMiB       *int64 // nil if the driver does not report it
+	FreeVRAMMiB        *int64 // the same
+	TemperatureCelsius *int64 // the same
 	ComputeCapability  string // empty if the driver does not report it
 	PIDs               []int  // of the programs that use the GPU
 }
@@ -41,10 +41,12 @@ func parseGPUs(text string) ([]GPU, error) {
 		}
 		g := GPU{
 			Index: int(index), UUID: f[1], Model: strings.TrimPrefix(f[2], "NVIDIA "),
-			TotalVRAMMiB: number(f[3]), FreeVRAMMiB: number(f[4]),
-			TemperatureCelsius: int(min(number(f[5]), math.MaxInt16)),
+			TotalVRAMMiB: number(f[3], 0, 1<<40), FreeVRAMMiB: number(f[4], 0, 1<<40),
+			TemperatureCelsius: number(f[5], -273, math.MaxInt16),
 		}
-		g.FreeVRAMMiB = min(g.FreeVRAMMiB, g.TotalVRAMMiB)
+		if g.FreeVRAMMiB != nil && g.TotalVRAMMiB != nil {
+			*g.FreeVRAMMiB = min(*g.FreeVRAMMiB, *g.TotalVRAMMiB)
+		}
 		if len(f) > 6 && !strings.HasPrefix(f[6], "[") {
 			g.ComputeCapability = f[6]
 		}
@@ -108,11 +110,11 @@ func rows(text string, least int, take func([]string) error) error {
 	}
 }
 
-// number parses a whole number. It returns zero if s is not one.
-func number(s string) int64 {
-	n, err := strconv.ParseUint(s, 10, 40)
-	if err != nil {
-		return 0
+// number parses a whole number from least to most. It returns nil if s is not one, as "[N/A]".
+func number(s string, least, most int64) *int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < least || n > most {
+		return nil
 	}
-	return int64(n)
+	return &n
 }

@@ -27,14 +27,14 @@ func TestParseGPUs(t *testing.T) {
 	}{
 		{"two", "0, GPU-aaaa, NVIDIA GeForce RTX 4090, 24564, 8192, 65, 8.9\n1, GPU-bbbb, NVIDIA H100 80GB HBM3, " +
 			"81559, 81000, 34, 9.0\n", []GPU{
-			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192,
-				TemperatureCelsius: 65, ComputeCapability: "8.9"},
-			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: 81559, FreeVRAMMiB: 81000,
-				TemperatureCelsius: 34, ComputeCapability: "9.0"},
+			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)), FreeVRAMMiB: new(int64(8192)),
+				TemperatureCelsius: new(int64(65)), ComputeCapability: "8.9"},
+			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: new(int64(81559)), FreeVRAMMiB: new(int64(81000)),
+				TemperatureCelsius: new(int64(34)), ComputeCapability: "9.0"},
 		}, false},
 		{"an old driver", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n",
-			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441,
-				TemperatureCelsius: 30}}, false},
+			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: new(int64(11441)), FreeVRAMMiB: new(int64(11441)),
+				TemperatureCelsius: new(int64(30))}}, false},
 		{"unknown values", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n",
 			[]GPU{{UUID: "GPU-aaaa", Model: "GB10"}}, false},
 		{"none", "No devices were found\n", nil, false},
@@ -42,8 +42,8 @@ func TestParseGPUs(t *testing.T) {
 		{"a failure", "Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n", nil, true},
 		{"one lost of two", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n" +
 			"Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n",
-			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441,
-				TemperatureCelsius: 30}}, false},
+			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: new(int64(11441)), FreeVRAMMiB: new(int64(11441)),
+				TemperatureCelsius: new(int64(30))}}, false},
 		{"no index", "x, GPU-aaaa, a, 1, 1, 1, 1\n", nil, true},
 	}
 	for _, tt := range tests {
@@ -71,10 +71,10 @@ func program(t *testing.T, script string) Ask {
 
 func TestQuery(t *testing.T) {
 	want := []GPU{
-		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192,
-			TemperatureCelsius: 65, ComputeCapability: "8.9", PIDs: []int{101, 102}},
-		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 24564,
-			TemperatureCelsius: 30, ComputeCapability: "8.9"},
+		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)), FreeVRAMMiB: new(int64(8192)),
+			TemperatureCelsius: new(int64(65)), ComputeCapability: "8.9", PIDs: []int{101, 102}},
+		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)), FreeVRAMMiB: new(int64(24564)),
+			TemperatureCelsius: new(int64(30)), ComputeCapability: "8.9"},
 	}
 	got, err := query(t.Context(), program(t, `
 case "$1 $2" in
@@ -173,7 +173,7 @@ func TestMonitor(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }()
 		synctest.Wait()
-		if got, err := m.GPUs(); err != nil || len(got) != 1 || got[0].FreeVRAMMiB != 1000 {
+		if got, err := m.GPUs(); err != nil || len(got) != 1 || *got[0].FreeVRAMMiB != 1000 {
 			t.Errorf("GPUs: got %+v, %v", got, err)
 		}
 		lost := errors.New("a GPU is lost")
@@ -205,7 +205,7 @@ func FuzzParse(f *testing.F) {
 		}
 		_ = addPrograms(got, programs)
 		for _, g := range got {
-			if g.FreeVRAMMiB < 0 || g.FreeVRAMMiB > g.TotalVRAMMiB || g.Index < 0 || g.TemperatureCelsius < 0 {
+			if f, all := g.FreeVRAMMiB, g.TotalVRAMMiB; g.Index < 0 || f != nil && (*f < 0 || all != nil && *f > *all) {
 				t.Errorf("%q: %+v", gpus, g)
 			}
 		}

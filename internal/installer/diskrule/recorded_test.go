@@ -11,7 +11,7 @@ import (
 // same disk.
 func TestChooseDisk(t *testing.T) {
 	disk := func(slot, serial string, bytes int64) *holdfastv1.HardwarePart {
-		return &holdfastv1.HardwarePart{Kind: "disk", Slot: slot, Serial: serial, Bytes: bytes}
+		return &holdfastv1.HardwarePart{Kind: "disk", Slot: slot, Serial: serial, Bytes: &bytes}
 	}
 	two := []*holdfastv1.HardwarePart{disk("sda", "A", 960e9), disk("sdb", "B", 480e9), {Kind: "nic", Slot: "eth0"}}
 	bmc, host := &holdfastv1.HardwareInventory{Parts: two}, &holdfastv1.HardwareInventory{Parts: two, Source: "installer"}

@@ -28,23 +28,25 @@ const (
 // AuditEvent is one mutation and its outcome. Events are chained: each hash covers the
 // previous event.
 type AuditEvent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`                             // counts from 1 without a gap
-	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`                                          // when it was recorded
-	Principal     string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`                            // the caller
-	Source        string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`                                  // address of the caller
-	Peer          string                 `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`                                      // the peer that received the call
-	Method        string                 `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`                                  // holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
-	Resource      string                 `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`                              // machines/m-1, machines/m-1/runs/run-…, tokens/…; contains only ids, and "?" for an invalid one
-	RequestId     string                 `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`           // of the call, if it has one
-	Outcome       string                 `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`                                // OK, or the code of the refusal: PERMISSION_DENIED, FAILED_PRECONDITION, …
-	Reason        string                 `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`                                 // of the refusal
-	Index         uint64                 `protobuf:"varint,11,opt,name=index,proto3" json:"index,omitempty"`                                  // of the log entry
-	Count         uint32                 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                                  // number of calls in this event; above 1 for a burst of refused ones
-	PreviousHash  []byte                 `protobuf:"bytes,13,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"` // hash of the previous event
-	Hash          []byte                 `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`                                     // SHA-256, see AuditHash in audit.go
-	TokenId       string                 `protobuf:"bytes,15,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                // of the caller's token; empty: none
-	Detail        string                 `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`                                 // of a console: whether the caller may type, and why and after how much input it has left; else empty
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Sequence  uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`  // counts from 1 without a gap
+	At        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`               // when it was recorded
+	Principal string                 `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"` // the caller
+	Source    string                 `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`       // address of the caller
+	Peer      string                 `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`           // the peer that received the call
+	// holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register. IdentityConflict/began and
+	// IdentityConflict/ended are no calls: two machines seem to be one, or no longer do; reason has why.
+	Method        string `protobuf:"bytes,6,opt,name=method,proto3" json:"method,omitempty"`
+	Resource      string `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`                              // machines/m-1, machines/m-1/runs/run-…, tokens/…; contains only ids, and "?" for an invalid one
+	RequestId     string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`           // of the call, if it has one
+	Outcome       string `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`                                // OK, or the code of the refusal: PERMISSION_DENIED, FAILED_PRECONDITION, …
+	Reason        string `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`                                 // of the refusal
+	Index         uint64 `protobuf:"varint,11,opt,name=index,proto3" json:"index,omitempty"`                                  // of the log entry
+	Count         uint32 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                                  // number of calls in this event; above 1 for a burst of refused ones
+	PreviousHash  []byte `protobuf:"bytes,13,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"` // hash of the previous event
+	Hash          []byte `protobuf:"bytes,14,opt,name=hash,proto3" json:"hash,omitempty"`                                     // SHA-256, see AuditHash in audit.go
+	TokenId       string `protobuf:"bytes,15,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                // of the caller's token; empty: none
+	Detail        string `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`                                 // of a console: whether the caller may type, and why and after how much input it has left; of an IdentityConflict: its message; else empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -1660,16 +1660,18 @@ func (x *Issue) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// HardwareSummary is a short form of a machine's hardware, for lists.
+// HardwareSummary is a short form of a machine's hardware, for lists. A quantity that nothing reports
+// is absent, and not 0.
 type HardwareSummary struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cpus          int32                  `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`                                  // number of processors; 0: unknown
-	Cores         int32                  `protobuf:"varint,2,opt,name=cores,proto3" json:"cores,omitempty"`                                // of all processors
-	MemoryBytes   int64                  `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // memory
-	Disks         int32                  `protobuf:"varint,4,opt,name=disks,proto3" json:"disks,omitempty"`                                // number of drives
-	DiskBytes     int64                  `protobuf:"varint,5,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`       // of all drives
-	Gpus          int32                  `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`                                  // number of accelerators
-	Arch          string                 `protobuf:"bytes,7,opt,name=arch,proto3" json:"arch,omitempty"`                                   // e.g. x86_64
+	Cpus          *int32                 `protobuf:"varint,1,opt,name=cpus,proto3,oneof" json:"cpus,omitempty"`                                  // number of processors
+	Cores         *int32                 `protobuf:"varint,2,opt,name=cores,proto3,oneof" json:"cores,omitempty"`                                // of all processors
+	MemoryBytes   *int64                 `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3,oneof" json:"memory_bytes,omitempty"` // memory
+	Disks         *int32                 `protobuf:"varint,4,opt,name=disks,proto3,oneof" json:"disks,omitempty"`                                // number of drives
+	DiskBytes     *int64                 `protobuf:"varint,5,opt,name=disk_bytes,json=diskBytes,proto3,oneof" json:"disk_bytes,omitempty"`       // of all drives
+	Gpus          *int32                 `protobuf:"varint,6,opt,name=gpus,proto3,oneof" json:"gpus,omitempty"`                                  // number of accelerators
+	Arch          string                 `protobuf:"bytes,7,opt,name=arch,proto3" json:"arch,omitempty"`                                         // e.g. x86_64
+	Partial       []string               `protobuf:"bytes,8,rep,name=partial,proto3" json:"partial,omitempty"`                                   // the fields above that are lower limits: some parts were not read, or do not show their size
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1705,43 +1707,43 @@ func (*HardwareSummary) Descriptor() ([]byte, []int) {
 }
 
 func (x *HardwareSummary) GetCpus() int32 {
-	if x != nil {
-		return x.Cpus
+	if x != nil && x.Cpus != nil {
+		return *x.Cpus
 	}
 	return 0
 }
 
 func (x *HardwareSummary) GetCores() int32 {
-	if x != nil {
-		return x.Cores
+	if x != nil && x.Cores != nil {
+		return *x.Cores
 	}
 	return 0
 }
 
 func (x *HardwareSummary) GetMemoryBytes() int64 {
-	if x != nil {
-		return x.MemoryBytes
+	if x != nil && x.MemoryBytes != nil {
+		return *x.MemoryBytes
 	}
 	return 0
 }
 
 func (x *HardwareSummary) GetDisks() int32 {
-	if x != nil {
-		return x.Disks
+	if x != nil && x.Disks != nil {
+		return *x.Disks
 	}
 	return 0
 }
 
 func (x *HardwareSummary) GetDiskBytes() int64 {
-	if x != nil {
-		return x.DiskBytes
+	if x != nil && x.DiskBytes != nil {
+		return *x.DiskBytes
 	}
 	return 0
 }
 
 func (x *HardwareSummary) GetGpus() int32 {
-	if x != nil {
-		return x.Gpus
+	if x != nil && x.Gpus != nil {
+		return *x.Gpus
 	}
 	return 0
 }
@@ -1751,6 +1753,13 @@ func (x *HardwareSummary) GetArch() string {
 		return x.Arch
 	}
 	return ""
+}
+
+func (x *HardwareSummary) GetPartial() []string {
+	if x != nil {
+		return x.Partial
+	}
+	return nil
 }
 
 // EffectiveState is the state for user interfaces.
@@ -2275,21 +2284,21 @@ func (x *AgentMetrics) GetFreeGpuCount() int32 {
 // left_out.
 type HardwareInventory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                                // bmc
-	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`      // when it was read
-	RunId         string                 `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                     // the run that read it
-	Manufacturer  string                 `protobuf:"bytes,4,opt,name=manufacturer,proto3" json:"manufacturer,omitempty"`                    // maker of the machine
-	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`                                  // model of the machine
-	Serial        string                 `protobuf:"bytes,6,opt,name=serial,proto3" json:"serial,omitempty"`                                // serial number of the machine
-	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`                                    // of the system
-	BiosVersion   string                 `protobuf:"bytes,8,opt,name=bios_version,json=biosVersion,proto3" json:"bios_version,omitempty"`   // of the firmware
-	BmcVersion    string                 `protobuf:"bytes,9,opt,name=bmc_version,json=bmcVersion,proto3" json:"bmc_version,omitempty"`      // of the BMC's own firmware
-	MemoryBytes   int64                  `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // of all modules
-	Parts         []*HardwarePart        `protobuf:"bytes,11,rep,name=parts,proto3" json:"parts,omitempty"`                                 // processors, memory modules, drives and network ports, in this order
-	Missing       []string               `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`                             // parts that could not be read, with the reasons
-	LeftOut       int32                  `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`             // parts beyond the limit of 200
-	Unread        []string               `protobuf:"bytes,14,rep,name=unread,proto3" json:"unread,omitempty"`                               // kinds of parts of which some or all could not be read; known ones are kept
-	BoardSerial   string                 `protobuf:"bytes,15,opt,name=board_serial,json=boardSerial,proto3" json:"board_serial,omitempty"`  // of the main board, if the machine has another one
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`                                      // bmc
+	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`            // when it was read
+	RunId         string                 `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                           // the run that read it
+	Manufacturer  string                 `protobuf:"bytes,4,opt,name=manufacturer,proto3" json:"manufacturer,omitempty"`                          // maker of the machine
+	Model         string                 `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`                                        // model of the machine
+	Serial        string                 `protobuf:"bytes,6,opt,name=serial,proto3" json:"serial,omitempty"`                                      // serial number of the machine
+	Uuid          string                 `protobuf:"bytes,7,opt,name=uuid,proto3" json:"uuid,omitempty"`                                          // of the system
+	BiosVersion   string                 `protobuf:"bytes,8,opt,name=bios_version,json=biosVersion,proto3" json:"bios_version,omitempty"`         // of the firmware
+	BmcVersion    string                 `protobuf:"bytes,9,opt,name=bmc_version,json=bmcVersion,proto3" json:"bmc_version,omitempty"`            // of the BMC's own firmware
+	MemoryBytes   *int64                 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3,oneof" json:"memory_bytes,omitempty"` // of all modules that show their size; absent: unknown
+	Parts         []*HardwarePart        `protobuf:"bytes,11,rep,name=parts,proto3" json:"parts,omitempty"`                                       // processors, memory modules, drives and network ports, in this order
+	Missing       []string               `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`                                   // parts that could not be read, with the reasons
+	LeftOut       int32                  `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`                   // parts beyond the limit of 200
+	Unread        []string               `protobuf:"bytes,14,rep,name=unread,proto3" json:"unread,omitempty"`                                     // kinds of parts of which some or all could not be read; known ones are kept
+	BoardSerial   string                 `protobuf:"bytes,15,opt,name=board_serial,json=boardSerial,proto3" json:"board_serial,omitempty"`        // of the main board, if the machine has another one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2388,8 +2397,8 @@ func (x *HardwareInventory) GetBmcVersion() string {
 }
 
 func (x *HardwareInventory) GetMemoryBytes() int64 {
-	if x != nil {
-		return x.MemoryBytes
+	if x != nil && x.MemoryBytes != nil {
+		return *x.MemoryBytes
 	}
 	return 0
 }
@@ -2432,17 +2441,17 @@ func (x *HardwareInventory) GetBoardSerial() string {
 // HardwarePart is one part of a machine.
 type HardwarePart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`         // cpu, memory, disk, nic, gpu (any accelerator), pcie
-	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`         // its place, in the BMC's words
-	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`       // in the BMC's words
-	Serial        string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`     // serial number
-	Firmware      string                 `protobuf:"bytes,5,opt,name=firmware,proto3" json:"firmware,omitempty"` // its version
-	Mac           string                 `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`           // of a network port: lower case, with colons
-	Bytes         int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`      // of a memory module, a drive, or the memory of a GPU
-	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`      // of a processor
-	Threads       int32                  `protobuf:"varint,9,opt,name=threads,proto3" json:"threads,omitempty"`  // of a processor
-	Mbps          int32                  `protobuf:"varint,10,opt,name=mbps,proto3" json:"mbps,omitempty"`       // of a network port that is up
-	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`      // ok, failed; of a network port up, down; of a part that was not read this time "unread, was …"
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`              // cpu, memory, disk, nic, gpu (any accelerator), pcie
+	Slot          string                 `protobuf:"bytes,2,opt,name=slot,proto3" json:"slot,omitempty"`              // its place, in the BMC's words
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`            // in the BMC's words
+	Serial        string                 `protobuf:"bytes,4,opt,name=serial,proto3" json:"serial,omitempty"`          // serial number
+	Firmware      string                 `protobuf:"bytes,5,opt,name=firmware,proto3" json:"firmware,omitempty"`      // its version
+	Mac           string                 `protobuf:"bytes,6,opt,name=mac,proto3" json:"mac,omitempty"`                // of a network port: lower case, with colons
+	Bytes         *int64                 `protobuf:"varint,7,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`     // of a memory module, a drive, or the memory of a GPU; absent: unknown
+	Cores         *int32                 `protobuf:"varint,8,opt,name=cores,proto3,oneof" json:"cores,omitempty"`     // of a processor; absent: unknown
+	Threads       *int32                 `protobuf:"varint,9,opt,name=threads,proto3,oneof" json:"threads,omitempty"` // of a processor; absent: unknown
+	Mbps          *int32                 `protobuf:"varint,10,opt,name=mbps,proto3,oneof" json:"mbps,omitempty"`      // of a network port that is up; absent: unknown
+	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`           // ok, failed; of a network port up, down; of a part that was not read this time "unread, was …"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2520,29 +2529,29 @@ func (x *HardwarePart) GetMac() string {
 }
 
 func (x *HardwarePart) GetBytes() int64 {
-	if x != nil {
-		return x.Bytes
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
 	}
 	return 0
 }
 
 func (x *HardwarePart) GetCores() int32 {
-	if x != nil {
-		return x.Cores
+	if x != nil && x.Cores != nil {
+		return *x.Cores
 	}
 	return 0
 }
 
 func (x *HardwarePart) GetThreads() int32 {
-	if x != nil {
-		return x.Threads
+	if x != nil && x.Threads != nil {
+		return *x.Threads
 	}
 	return 0
 }
 
 func (x *HardwarePart) GetMbps() int32 {
-	if x != nil {
-		return x.Mbps
+	if x != nil && x.Mbps != nil {
+		return *x.Mbps
 	}
 	return 0
 }
@@ -2603,6 +2612,7 @@ type Condition struct {
 	UnknownSince   *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=unknown_since,json=unknownSince,proto3" json:"unknown_since,omitempty"`      // since when it cannot be observed; unset if it can
 	Message        string                 `protobuf:"bytes,53,opt,name=message,proto3" json:"message,omitempty"`                                    // details, e.g. which parts have failed
 	FreshUntil     *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=fresh_until,json=freshUntil,proto3" json:"fresh_until,omitempty"`            // without another observation it becomes unknown then (reason Stale); unset: it does not expire
+	Subject        string                 `protobuf:"bytes,55,opt,name=subject,proto3" json:"subject,omitempty"`                                    // of IdentityConflict with the reason SharedMAC: the MAC address
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2698,6 +2708,13 @@ func (x *Condition) GetFreshUntil() *timestamppb.Timestamp {
 		return x.FreshUntil
 	}
 	return nil
+}
+
+func (x *Condition) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
 }
 
 // HistoryEntry is one change of one facet of a machine. Entries are never deleted.
@@ -2982,16 +2999,23 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"\x06URGENT\x10\x01\x12\b\n" +
 	"\x04DOWN\x10\x02\x12\t\n" +
-	"\x05MINOR\x10\x03\"\xbb\x01\n" +
-	"\x0fHardwareSummary\x12\x12\n" +
-	"\x04cpus\x18\x01 \x01(\x05R\x04cpus\x12\x14\n" +
-	"\x05cores\x18\x02 \x01(\x05R\x05cores\x12!\n" +
-	"\fmemory_bytes\x18\x03 \x01(\x03R\vmemoryBytes\x12\x14\n" +
-	"\x05disks\x18\x04 \x01(\x05R\x05disks\x12\x1d\n" +
+	"\x05MINOR\x10\x03\"\xb9\x02\n" +
+	"\x0fHardwareSummary\x12\x17\n" +
+	"\x04cpus\x18\x01 \x01(\x05H\x00R\x04cpus\x88\x01\x01\x12\x19\n" +
+	"\x05cores\x18\x02 \x01(\x05H\x01R\x05cores\x88\x01\x01\x12&\n" +
+	"\fmemory_bytes\x18\x03 \x01(\x03H\x02R\vmemoryBytes\x88\x01\x01\x12\x19\n" +
+	"\x05disks\x18\x04 \x01(\x05H\x03R\x05disks\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"disk_bytes\x18\x05 \x01(\x03R\tdiskBytes\x12\x12\n" +
-	"\x04gpus\x18\x06 \x01(\x05R\x04gpus\x12\x12\n" +
-	"\x04arch\x18\a \x01(\tR\x04arch\"\xa2\x01\n" +
+	"disk_bytes\x18\x05 \x01(\x03H\x04R\tdiskBytes\x88\x01\x01\x12\x17\n" +
+	"\x04gpus\x18\x06 \x01(\x05H\x05R\x04gpus\x88\x01\x01\x12\x12\n" +
+	"\x04arch\x18\a \x01(\tR\x04arch\x12\x18\n" +
+	"\apartial\x18\b \x03(\tR\apartialB\a\n" +
+	"\x05_cpusB\b\n" +
+	"\x06_coresB\x0f\n" +
+	"\r_memory_bytesB\b\n" +
+	"\x06_disksB\r\n" +
+	"\v_disk_bytesB\a\n" +
+	"\x05_gpus\"\xa2\x01\n" +
 	"\x0eEffectiveState\"\x8f\x01\n" +
 	"\x05Value\x12\x1f\n" +
 	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
@@ -3078,7 +3102,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +
 	"\x13total_cpu_available\x18\x03 \x01(\x03R\x11totalCpuAvailable\x124\n" +
 	"\x16total_memory_available\x18\x04 \x01(\x03R\x14totalMemoryAvailable\x12$\n" +
-	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"\xed\x03\n" +
+	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"\x83\x04\n" +
 	"\x11HardwareInventory\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12;\n" +
 	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -3090,27 +3114,33 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x04uuid\x18\a \x01(\tR\x04uuid\x12!\n" +
 	"\fbios_version\x18\b \x01(\tR\vbiosVersion\x12\x1f\n" +
 	"\vbmc_version\x18\t \x01(\tR\n" +
-	"bmcVersion\x12!\n" +
+	"bmcVersion\x12&\n" +
 	"\fmemory_bytes\x18\n" +
-	" \x01(\x03R\vmemoryBytes\x12/\n" +
+	" \x01(\x03H\x00R\vmemoryBytes\x88\x01\x01\x12/\n" +
 	"\x05parts\x18\v \x03(\v2\x19.holdfast.v1.HardwarePartR\x05parts\x12\x18\n" +
 	"\amissing\x18\f \x03(\tR\amissing\x12\x19\n" +
 	"\bleft_out\x18\r \x01(\x05R\aleftOut\x12\x16\n" +
 	"\x06unread\x18\x0e \x03(\tR\x06unread\x12!\n" +
-	"\fboard_serial\x18\x0f \x01(\tR\vboardSerial\"\x82\x02\n" +
+	"\fboard_serial\x18\x0f \x01(\tR\vboardSerialB\x0f\n" +
+	"\r_memory_bytes\"\xbf\x02\n" +
 	"\fHardwarePart\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x16\n" +
 	"\x06serial\x18\x04 \x01(\tR\x06serial\x12\x1a\n" +
 	"\bfirmware\x18\x05 \x01(\tR\bfirmware\x12\x10\n" +
-	"\x03mac\x18\x06 \x01(\tR\x03mac\x12\x14\n" +
-	"\x05bytes\x18\a \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05cores\x18\b \x01(\x05R\x05cores\x12\x18\n" +
-	"\athreads\x18\t \x01(\x05R\athreads\x12\x12\n" +
+	"\x03mac\x18\x06 \x01(\tR\x03mac\x12\x19\n" +
+	"\x05bytes\x18\a \x01(\x03H\x00R\x05bytes\x88\x01\x01\x12\x19\n" +
+	"\x05cores\x18\b \x01(\x05H\x01R\x05cores\x88\x01\x01\x12\x1d\n" +
+	"\athreads\x18\t \x01(\x05H\x02R\athreads\x88\x01\x01\x12\x17\n" +
 	"\x04mbps\x18\n" +
-	" \x01(\x05R\x04mbps\x12\x14\n" +
-	"\x05state\x18\v \x01(\tR\x05state\"b\n" +
+	" \x01(\x05H\x03R\x04mbps\x88\x01\x01\x12\x14\n" +
+	"\x05state\x18\v \x01(\tR\x05stateB\b\n" +
+	"\x06_bytesB\b\n" +
+	"\x06_coresB\n" +
+	"\n" +
+	"\b_threadsB\a\n" +
+	"\x05_mbps\"b\n" +
 	"\x05Agent\"Y\n" +
 	"\x05State\x12\x1b\n" +
 	"\x17AGENT_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
@@ -3118,7 +3148,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"REGISTERED\x10\x02\x12\t\n" +
 	"\x05READY\x10\x03\x12\v\n" +
-	"\aEXPIRED\x10\x04\"\x83\x03\n" +
+	"\aEXPIRED\x10\x04\"\x9d\x03\n" +
 	"\tCondition\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\bR\x06status\x12\x16\n" +
@@ -3130,7 +3160,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\runknown_since\x184 \x01(\v2\x1a.google.protobuf.TimestampR\funknownSince\x12\x18\n" +
 	"\amessage\x185 \x01(\tR\amessage\x12;\n" +
 	"\vfresh_until\x186 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"freshUntil\"\xb7\x03\n" +
+	"freshUntil\x12\x18\n" +
+	"\asubject\x187 \x01(\tR\asubject\"\xb7\x03\n" +
 	"\fHistoryEntry\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1a\n" +
@@ -3298,6 +3329,9 @@ func file_proto_holdfast_v1_machine_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_machine_proto_msgTypes[18].OneofWrappers = []any{}
+	file_proto_holdfast_v1_machine_proto_msgTypes[24].OneofWrappers = []any{}
+	file_proto_holdfast_v1_machine_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

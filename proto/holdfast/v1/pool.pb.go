@@ -92,27 +92,28 @@ type Pool struct {
 	GpuType  string            `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`                                                          // free text about its machines' GPUs
 	Labels   map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free labels of operators
 	// Registered by a pool manager.
-	Endpoint        string                 `protobuf:"bytes,6,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	NodeId          string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`                                // of the manager's host
-	Region          string                 `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`                                              // its region, as registered
-	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`                                            // of the pool manager
-	Gpus            []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`                                                 // each GPU of the pool
-	WorkersTotal    int32                  `protobuf:"varint,11,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`            // as the manager last reported
-	WorkersReady    int32                  `protobuf:"varint,12,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`            // of these, ready for work
-	WorkersBusy     int32                  `protobuf:"varint,13,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`               // of these, busy
-	UptimeSeconds   int64                  `protobuf:"varint,14,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`         // uptime of the pool manager
-	Status          Pool_Status            `protobuf:"varint,15,opt,name=status,proto3,enum=holdfast.v1.Pool_Status" json:"status,omitempty"`               // its status
-	StatusReason    string                 `protobuf:"bytes,16,opt,name=status_reason,json=statusReason,proto3" json:"status_reason,omitempty"`             // why
-	RegisteredAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`             // when its manager registered last
-	StatusChangedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=status_changed_at,json=statusChangedAt,proto3" json:"status_changed_at,omitempty"`  // when the status last changed
-	LastHeartbeat   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`          // at most 30 s behind
-	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                      // creation time
-	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                      // when it last changed
-	Machines        int32                  `protobuf:"varint,22,opt,name=machines,proto3" json:"machines,omitempty"`                                        // computed on read
-	MachinesReady   int32                  `protobuf:"varint,23,opt,name=machines_ready,json=machinesReady,proto3" json:"machines_ready,omitempty"`         // the same
-	AvailableVramGb int64                  `protobuf:"varint,24,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"` // the same: of healthy pools
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	Endpoint             string                 `protobuf:"bytes,6,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	NodeId               string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`                                               // of the manager's host
+	Region               string                 `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`                                                             // its region, as registered
+	Version              string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`                                                           // of the pool manager
+	Gpus                 []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`                                                                // each GPU of the pool
+	WorkersTotal         int32                  `protobuf:"varint,11,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`                           // as the manager last reported
+	WorkersReady         int32                  `protobuf:"varint,12,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`                           // of these, ready for work
+	WorkersBusy          int32                  `protobuf:"varint,13,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`                              // of these, busy
+	UptimeSeconds        int64                  `protobuf:"varint,14,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`                        // uptime of the pool manager
+	Status               Pool_Status            `protobuf:"varint,15,opt,name=status,proto3,enum=holdfast.v1.Pool_Status" json:"status,omitempty"`                              // its status
+	StatusReason         string                 `protobuf:"bytes,16,opt,name=status_reason,json=statusReason,proto3" json:"status_reason,omitempty"`                            // why
+	RegisteredAt         *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`                            // when its manager registered last
+	StatusChangedAt      *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=status_changed_at,json=statusChangedAt,proto3" json:"status_changed_at,omitempty"`                 // when the status last changed
+	LastHeartbeat        *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`                         // at most 30 s behind
+	CreatedAt            *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                     // creation time
+	UpdatedAt            *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                                     // when it last changed
+	Machines             int32                  `protobuf:"varint,22,opt,name=machines,proto3" json:"machines,omitempty"`                                                       // computed on read
+	MachinesReady        int32                  `protobuf:"varint,23,opt,name=machines_ready,json=machinesReady,proto3" json:"machines_ready,omitempty"`                        // the same
+	AvailableVramGb      int64                  `protobuf:"varint,24,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"`                // the same: of healthy pools
+	AvailableVramPartial bool                   `protobuf:"varint,50,opt,name=available_vram_partial,json=availableVramPartial,proto3" json:"available_vram_partial,omitempty"` // the same: available_vram_gb is a lower limit, because some GPUs do not show their free memory
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
@@ -313,15 +314,22 @@ func (x *Pool) GetAvailableVramGb() int64 {
 	return 0
 }
 
+func (x *Pool) GetAvailableVramPartial() bool {
+	if x != nil {
+		return x.AvailableVramPartial
+	}
+	return false
+}
+
 type Gpu struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	Id                 int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                                            // number in its host
-	Model              string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`                                                       // in the driver's words
-	TotalVramGb        float64                `protobuf:"fixed64,3,opt,name=total_vram_gb,json=totalVramGb,proto3" json:"total_vram_gb,omitempty"`                    // memory
-	AvailableVramGb    float64                `protobuf:"fixed64,4,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"`        // of it, free
-	ComputeCapability  string                 `protobuf:"bytes,5,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`      // e.g. 8.0
-	Workers            []string               `protobuf:"bytes,6,rep,name=workers,proto3" json:"workers,omitempty"`                                                   // that use it
-	TemperatureCelsius float64                `protobuf:"fixed64,7,opt,name=temperature_celsius,json=temperatureCelsius,proto3" json:"temperature_celsius,omitempty"` // as the driver reports
+	Id                 int32                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                                                  // number in its host
+	Model              string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`                                                             // in the driver's words
+	TotalVramGb        *float64               `protobuf:"fixed64,3,opt,name=total_vram_gb,json=totalVramGb,proto3,oneof" json:"total_vram_gb,omitempty"`                    // memory; absent: unknown
+	AvailableVramGb    *float64               `protobuf:"fixed64,4,opt,name=available_vram_gb,json=availableVramGb,proto3,oneof" json:"available_vram_gb,omitempty"`        // of it, free; absent: unknown
+	ComputeCapability  string                 `protobuf:"bytes,5,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`            // e.g. 8.0
+	Workers            []string               `protobuf:"bytes,6,rep,name=workers,proto3" json:"workers,omitempty"`                                                         // that use it
+	TemperatureCelsius *float64               `protobuf:"fixed64,7,opt,name=temperature_celsius,json=temperatureCelsius,proto3,oneof" json:"temperature_celsius,omitempty"` // as the driver reports; absent: unknown
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -371,15 +379,15 @@ func (x *Gpu) GetModel() string {
 }
 
 func (x *Gpu) GetTotalVramGb() float64 {
-	if x != nil {
-		return x.TotalVramGb
+	if x != nil && x.TotalVramGb != nil {
+		return *x.TotalVramGb
 	}
 	return 0
 }
 
 func (x *Gpu) GetAvailableVramGb() float64 {
-	if x != nil {
-		return x.AvailableVramGb
+	if x != nil && x.AvailableVramGb != nil {
+		return *x.AvailableVramGb
 	}
 	return 0
 }
@@ -399,8 +407,8 @@ func (x *Gpu) GetWorkers() []string {
 }
 
 func (x *Gpu) GetTemperatureCelsius() float64 {
-	if x != nil {
-		return x.TemperatureCelsius
+	if x != nil && x.TemperatureCelsius != nil {
+		return *x.TemperatureCelsius
 	}
 	return 0
 }
@@ -1350,7 +1358,7 @@ var File_proto_holdfast_v1_pool_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/pool.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\b\n" +
+	"\x1cproto/holdfast/v1/pool.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xaf\t\n" +
 	"\x04Pool\x12\x17\n" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x1a\n" +
 	"\bdeclared\x18\x02 \x01(\bR\bdeclared\x12\x1a\n" +
@@ -1378,7 +1386,8 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"updated_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
 	"\bmachines\x18\x16 \x01(\x05R\bmachines\x12%\n" +
 	"\x0emachines_ready\x18\x17 \x01(\x05R\rmachinesReady\x12*\n" +
-	"\x11available_vram_gb\x18\x18 \x01(\x03R\x0favailableVramGb\x1a9\n" +
+	"\x11available_vram_gb\x18\x18 \x01(\x03R\x0favailableVramGb\x124\n" +
+	"\x16available_vram_partial\x182 \x01(\bR\x14availableVramPartial\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"j\n" +
@@ -1389,15 +1398,18 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\aHEALTHY\x10\x02\x12\x0f\n" +
 	"\vUNAVAILABLE\x10\x03\x12\f\n" +
 	"\bDRAINING\x10\x04\x12\f\n" +
-	"\bARCHIVED\x10\x05\"\xf5\x01\n" +
+	"\bARCHIVED\x10\x05\"\xc4\x02\n" +
 	"\x03Gpu\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x05R\x02id\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\x12\"\n" +
-	"\rtotal_vram_gb\x18\x03 \x01(\x01R\vtotalVramGb\x12*\n" +
-	"\x11available_vram_gb\x18\x04 \x01(\x01R\x0favailableVramGb\x12-\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12'\n" +
+	"\rtotal_vram_gb\x18\x03 \x01(\x01H\x00R\vtotalVramGb\x88\x01\x01\x12/\n" +
+	"\x11available_vram_gb\x18\x04 \x01(\x01H\x01R\x0favailableVramGb\x88\x01\x01\x12-\n" +
 	"\x12compute_capability\x18\x05 \x01(\tR\x11computeCapability\x12\x18\n" +
-	"\aworkers\x18\x06 \x03(\tR\aworkers\x12/\n" +
-	"\x13temperature_celsius\x18\a \x01(\x01R\x12temperatureCelsius\":\n" +
+	"\aworkers\x18\x06 \x03(\tR\aworkers\x124\n" +
+	"\x13temperature_celsius\x18\a \x01(\x01H\x02R\x12temperatureCelsius\x88\x01\x01B\x10\n" +
+	"\x0e_total_vram_gbB\x14\n" +
+	"\x12_available_vram_gbB\x16\n" +
+	"\x14_temperature_celsius\":\n" +
 	"\x11CreatePoolRequest\x12%\n" +
 	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\")\n" +
 	"\x0eGetPoolRequest\x12\x17\n" +
@@ -1565,6 +1577,7 @@ func file_proto_holdfast_v1_pool_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_pool_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

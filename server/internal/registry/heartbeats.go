@@ -91,7 +91,7 @@ func (s *Heartbeats) HeartbeatPool(
 	for _, g := range r.GetGpus() {
 		// Do not refuse a heartbeat because of a broken thermometer. Memory sizes decide
 		// about placement, so those must be finite.
-		g.TemperatureCelsius = httpjson.Finite(g.GetTemperatureCelsius())
+		g.TemperatureCelsius = httpjson.Known(g.TemperatureCelsius)
 		report.Gpus = append(report.Gpus, request.WithoutUnknown(g))
 	}
 	if err := finiteGpus("gpus", report.GetGpus()); err != nil {

@@ -318,21 +318,23 @@ func (k *survey) none(kind, what string) {
 	}
 }
 
-// memory reads the DIMMs. An empty slot has no capacity.
+// memory reads the DIMMs. An empty slot has no capacity; a module with a serial number and none has a
+// size that is not known.
 func (k *survey) memory(at string) {
 	if at == "" {
 		k.miss("memory", "memory", "not shown by the BMC")
 	}
 	for _, m := range k.members("memory", "memory", at) {
 		mib, ok := m.Count("CapacityMiB")
-		if mib == 0 && (ok || !m.Has("CapacityMiB")) {
+		serial := known(m.Text("SerialNumber"))
+		if mib == 0 && (ok || !m.Has("CapacityMiB") && serial == "") {
 			continue
 		}
 		d := providers.DIMM{
 			Slot:    cmp.Or(m.Text("DeviceLocator"), m.id()),
 			Bytes:   mib << 20,
 			Type:    m.Text("MemoryDeviceType"),
-			Serial:  known(m.Text("SerialNumber")),
+			Serial:  serial,
 			Healthy: stateOf(m.Object).healthy(),
 		}
 		k.v.Memory = append(k.v.Memory, d)

@@ -58,7 +58,9 @@ func Facts(m *holdfastv1.Machine) []Fact {
 	row("install error", n.GetLastInstallError())
 	if a.GetRegisteredAt() != nil {
 		row("cpu", describe.Cores(a.GetCpuMillicores()))
-		row("memory", Bytes(a.GetMemoryMib()<<20))
+		if n := a.GetMemoryMib(); n > 0 {
+			row("memory", Bytes(n<<20))
+		}
 		row("gpus", strconv.Itoa(int(a.GetGpuCount())))
 		when("registered", a.GetRegisteredAt())
 	}

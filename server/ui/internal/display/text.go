@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ func Functions(asset func(string) string) template.FuncMap {
 		"dict":        dict,
 		"retry":       retryLink,
 		"used":        usedVRAM,
+		"amount":      amount,
 		"ended":       Ended,
 		"join":        strings.Join,
 		"bytes":       Bytes,
@@ -155,8 +157,22 @@ func attention(m *holdfastv1.Machine) string { return describe.Attention(m, time
 
 func poolStatus(p *holdfastv1.Pool) string { return cmp.Or(Label(p.GetStatus()), "declared") }
 
-// usedVRAM returns the used memory of a GPU in gigabytes.
-func usedVRAM(g *holdfastv1.Gpu) float64 { return max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0) }
+// usedVRAM returns the used memory of a GPU in gigabytes, or nil if it is unknown or there is none.
+func usedVRAM(g *holdfastv1.Gpu) *float64 {
+	if g.AvailableVramGb == nil || g.GetTotalVramGb() <= 0 {
+		return nil
+	}
+	used := max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0)
+	return &used
+}
+
+// amount formats a number; "-" if it is unknown.
+func amount(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'g', -1, 64)
+}
 
 // Rate formats a rate.
 func Rate(v float64) string {

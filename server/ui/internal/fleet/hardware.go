@@ -15,6 +15,7 @@ type Hardware struct {
 	Machines, Known         int // Known: machines whose hardware is known
 	CPUs, Cores, Disks, GPU int64
 	Memory, DiskBytes       int64
+	partial                 map[string]bool // the fields that are lower limits
 }
 
 // add adds a machine.
@@ -31,6 +32,27 @@ func (h *Hardware) add(m *holdfastv1.Machine) {
 	h.GPU += int64(s.GetGpus())
 	h.Memory += s.GetMemoryBytes()
 	h.DiskBytes += s.GetDiskBytes()
+	for _, f := range append(unknown(s), s.GetPartial()...) {
+		if h.partial == nil {
+			h.partial = map[string]bool{}
+		}
+		h.partial[f] = true
+	}
+}
+
+// unknown returns the fields of a summary that are not known.
+func unknown(s *holdfastv1.HardwareSummary) []string {
+	var all []string
+	for field, known := range map[string]bool{
+		"cpus": s.Cpus != nil, "cores": s.Cores != nil || s.Cpus != nil && s.GetCpus() == 0, "memory_bytes": s.MemoryBytes != nil,
+		"disks": s.Disks != nil, "disk_bytes": s.DiskBytes != nil || s.Disks != nil && s.GetDisks() == 0,
+		"gpus": s.Gpus != nil,
+	} {
+		if !known {
+			all = append(all, field)
+		}
+	}
+	return all
 }
 
 // Sum returns the hardware of the machines that match, or of the first most of them and false.
@@ -50,24 +72,24 @@ func Sum(
 // String returns the sums in words, or "" if nothing is known.
 func (h Hardware) String() string {
 	var all []string
-	add := func(n int64, one, many string) {
-		switch {
-		case n == 1:
-			all = append(all, "1 "+one)
-		case n > 0:
-			all = append(all, describe.Count(int(n))+" "+many)
+	add := func(n int64, field, text string) {
+		if n > 0 {
+			all = append(all, describe.AtLeast(h.partial[field], text))
 		}
 	}
-	add(h.CPUs, "CPU", "CPUs")
-	add(h.Cores, "core", "cores")
-	if h.Memory > 0 {
-		all = append(all, display.Bytes(h.Memory)+" of memory")
+	count := func(n int64, field, one, many string) {
+		text := describe.Count(int(n)) + " " + many
+		if n == 1 {
+			text = "1 " + one
+		}
+		add(n, field, text)
 	}
-	add(h.Disks, "disk", "disks")
-	if h.DiskBytes > 0 {
-		all = append(all, display.Bytes(h.DiskBytes)+" of disk space")
-	}
-	add(h.GPU, "GPU", "GPUs")
+	count(h.CPUs, "cpus", "CPU", "CPUs")
+	count(h.Cores, "cores", "core", "cores")
+	add(h.Memory, "memory_bytes", display.Bytes(h.Memory)+" of memory")
+	count(h.Disks, "disks", "disk", "disks")
+	add(h.DiskBytes, "disk_bytes", display.Bytes(h.DiskBytes)+" of disk space")
+	count(h.GPU, "gpus", "GPU", "GPUs")
 	if h.Known == 0 {
 		return ""
 	}

@@ -21,7 +21,8 @@ func (r racked) ListMachines(
 	resp := &holdfastv1.ListMachinesResponse{}
 	for range r.n {
 		resp.Machines = append(resp.Machines, &holdfastv1.Machine{HardwareSummary: &holdfastv1.HardwareSummary{
-			Cpus: 2, Cores: 32, MemoryBytes: 64 << 30, Disks: 1, DiskBytes: 1 << 40}})
+			Cpus: new(int32(2)), Cores: new(int32(32)), MemoryBytes: new(int64(64 << 30)),
+			Disks: new(int32(1)), DiskBytes: new(int64(1 << 40))}})
 	}
 	resp.Machines = append(resp.Machines, &holdfastv1.Machine{})
 	return resp, nil

@@ -3,10 +3,12 @@ package lists
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -38,12 +40,18 @@ func Hardware() Kind {
 }
 
 func hardwareRow(m *holdfastv1.Machine) Row {
-	s, spec, n := m.GetHardwareSummary(), m.GetSpec(), m.GetNode()
-	known := func(n int32) display.Cell {
-		if n == 0 {
+	s, spec, n := cmp.Or(m.GetHardwareSummary(), &holdfastv1.HardwareSummary{}), m.GetSpec(), m.GetNode()
+	number := func(n *int32, field string) display.Cell { // empty cells are shown as "-"
+		if n == nil || *n == 0 {
 			return display.Cell{Class: "num"}
 		}
-		return display.Number(n)
+		return quantity(s, field, describe.Count(int(*n)))
+	}
+	size := func(n *int64, field string) display.Cell {
+		if n == nil {
+			return display.Cell{Class: "num"}
+		}
+		return quantity(s, field, display.Bytes(*n))
 	}
 	return Row{m.GetMachineId(), []display.Cell{
 		display.Machines(m.GetMachineId()),
@@ -52,12 +60,18 @@ func hardwareRow(m *holdfastv1.Machine) Row {
 		display.Text(spec.GetRack()),
 		display.Text(strings.TrimSpace(n.GetVendor() + " " + n.GetModel())),
 		display.Text(cmp.Or(spec.GetSerial(), n.GetSerialNumber())),
-		known(s.GetCpus()),
-		known(s.GetCores()),
-		display.Size(s.GetMemoryBytes()),
-		known(s.GetDisks()),
-		display.Size(s.GetDiskBytes()),
-		known(s.GetGpus()),
+		number(s.Cpus, "cpus"),
+		number(s.Cores, "cores"),
+		size(s.MemoryBytes, "memory_bytes"),
+		number(s.Disks, "disks"),
+		size(s.DiskBytes, "disk_bytes"),
+		number(s.Gpus, "gpus"),
 		display.Text(s.GetArch()),
 	}}
+}
+
+// quantity returns a cell with a quantity, which may be a lower limit.
+func quantity(s *holdfastv1.HardwareSummary, field, text string) display.Cell {
+	text = describe.AtLeast(slices.Contains(s.GetPartial(), field), text)
+	return display.Cell{Class: "num", Parts: []display.Part{{Text: text}}}
 }
