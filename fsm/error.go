@@ -38,6 +38,7 @@ const (
 	ReasonCancelRequested = refusal.ReasonCancelRequested
 	ReasonAttemptMismatch = refusal.ReasonAttemptMismatch
 	ReasonPlanHeld        = refusal.ReasonPlanHeld
+	ReasonIdentity        = refusal.ReasonIdentity
 	ReasonLogGap          = refusal.ReasonLogGap
 	ReasonProviderChanged = refusal.ReasonProviderChanged
 	ReasonPlanChanged     = refusal.ReasonPlanChanged

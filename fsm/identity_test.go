@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -182,4 +183,122 @@ func TestAttemptBeganWithItsReading(t *testing.T) {
 				r.GetStartedAt().AsTime(), r.GetSteps()[0].GetStartedAt().AsTime(), at)
 		}
 	}
+}
+
+// TestConflictStopsErasing checks that nothing erases either of two machines that seem to be one,
+// until an operator has decided, and that the beginning and the end are in the audit trail and
+// among the events.
+func TestConflictStopsErasing(t *testing.T) {
+	nic := &holdfastv1.HardwareInventory{Parts: []*holdfastv1.HardwarePart{{Kind: "nic", Slot: "usb0", Mac: "aa:bb:cc:00:00:01"}}}
+	twin := func(t *testing.T, p *fsmtest.Peer) {
+		t.Helper()
+		do(t, p, boardReport("S1", uuidA, ""))
+		other := boardReport("S1", uuidA2, "")
+		other.MachineId, other.Discover, other.Report.MacAddress = "m-2", true, "aa:bb:cc:dd:ee:02"
+		do(t, p, other)
+		do(t, p, &internalv1.SetMachinePhase{MachineId: "m-2", Phase: ready})
+	}
+	for name, tt := range map[string]struct {
+		begin  func(*testing.T, *fsmtest.Peer)
+		both   []string
+		reason string
+		shown  string // the machine with the condition
+		decide proto.Message
+	}{
+		"one MAC address": {
+			begin: func(t *testing.T, p *fsmtest.Peer) {
+				t.Helper()
+				do(t, p, registerOp("m-2", &holdfastv1.MachineSpec{MacAddresses: []string{"aa:bb:cc:00:00:01"}}))
+				readHardware(t, p, "r-1", nic)
+			},
+			both: []string{"m", "m-2"}, reason: "SharedMAC", shown: "m",
+			decide: &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2"}, Paths: []string{"spec.mac_addresses"}},
+		},
+		"one board": {
+			begin: twin, both: []string{"m-1", "m-2"}, reason: "SharedBoard", shown: "m-2",
+			decide: &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+				Spec: &holdfastv1.MachineSpec{Serial: "CHASSIS-1"}}, Paths: []string{"spec.serial"}},
+		},
+		"one of them deleted": {
+			begin: twin, both: []string{"m-2"}, reason: "SharedBoard", shown: "m-2",
+			decide: &internalv1.DeleteMachine{MachineId: "m-1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := nodePeer(t)
+			register(t, p, "m", ready)
+			news := p.View().LastNews()
+			tt.begin(t, p)
+			for _, id := range tt.both {
+				if p.View().ConflictOf(getMachine(t, p, id)) == "" {
+					t.Errorf("%s: no conflict", id)
+				}
+				r := p.Propose(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: erasing(id, "erase-1")}})[0]
+				if r.Err == nil || r.Err.Reason != "IDENTITY_CONFLICT" {
+					t.Errorf("erase %s: got %v, want a refusal", id, r.Err)
+				}
+			}
+			want := []string{"IdentityConflict/began " + tt.reason + " machines/" + tt.shown}
+			if diff := cmp.Diff(want, conflictAudit(p)); diff != "" {
+				t.Errorf("audit trail (-want +got):\n%s", diff)
+			}
+			do(t, p, tt.decide)
+			for _, id := range tt.both {
+				if why := p.View().ConflictOf(getMachine(t, p, id)); why != "" {
+					t.Errorf("%s after the decision: got %q", id, why)
+				}
+				do(t, p, erasing(id, "erase-2"))
+			}
+			if tt.reason == "SharedBoard" { // that of a port ends with the next report
+				want = append(want, "IdentityConflict/ended "+tt.reason+" machines/"+tt.shown)
+			}
+			if diff := cmp.Diff(want, conflictAudit(p)); diff != "" {
+				t.Errorf("audit trail (-want +got):\n%s", diff)
+			}
+			events, err := p.View().News(news, 1000)
+			n := 0
+			for _, e := range events {
+				if e.GetType() == "machine.condition" && strings.Contains(e.GetChange().GetTo(), identityOf) {
+					n++
+				}
+			}
+			if err != nil || n != len(want) {
+				t.Errorf("got %d events of the conflict, want %d (%v)", n, len(want), err)
+			}
+		})
+	}
+}
+
+// erasing starts a run that installs a machine.
+func erasing(machine, request string) *internalv1.StartRun {
+	return &internalv1.StartRun{RunId: "run-" + machine + request, MachineId: machine, RequestId: request, Type: "REPAVE",
+		Params: map[string]string{"image": "default"}}
+}
+
+// conflictAudit returns the audit events about conflicts, oldest first.
+func conflictAudit(p *fsmtest.Peer) (all []string) {
+	events, _ := p.View().AuditAfter(0, 10000)
+	for _, e := range events {
+		if strings.HasPrefix(e.GetMethod(), identityOf) {
+			all = append(all, e.GetMethod()+" "+e.GetReason()+" "+e.GetResource())
+		}
+	}
+	return all
+}
+
+// TestConflictStopsStep checks that a run which began before a conflict does not come to the step
+// that erases.
+func TestConflictStopsStep(t *testing.T) {
+	p := nodePeer(t)
+	do(t, p, boardReport("S1", uuidA, ""))
+	run := start(t, p, "m-1", "r", "REPAVE", "ubuntu").GetRunId()
+	begin := &internalv1.BeginAttempt{RunId: run, Step: "repave", Attempt: 1}
+	p.Propose(&internalv1.Command{Op: &internalv1.Command_ReportNode{ReportNode: boardReport("S2", uuidA, "")}})
+	r := p.Propose(&internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: begin}})[0]
+	if r.Err == nil || r.Err.Reason != "IDENTITY_CONFLICT" {
+		t.Errorf("got %v, want a refusal", r.Err)
+	}
+	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{Serial: "S2"}}, Paths: []string{"spec.serial"}})
+	do(t, p, begin)
 }

@@ -93,6 +93,10 @@ func (r *runner) drive(ctx context.Context) (err error) {
 			return nil
 		case errors.Is(err, step.ErrCanceled):
 			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)
+		case identityConflict(err) != nil:
+			return r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
+				Reason: "IdentityConflict", Step: r.run.GetCurrentStep(), Message: identityConflict(err).Message,
+			})
 		case task.NeverTaken(err): // the next leader would fail alike: end this run, and keep the others running
 			r.log.Error("cannot record the result of a step, its run fails",
 				"step", r.run.GetCurrentStep(), "error", err)
@@ -147,6 +151,15 @@ func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfa
 	}
 	run, _ := res.Value.(*holdfastv1.Run)
 	return run, nil
+}
+
+// identityConflict returns the refusal of a step that would erase a machine that may be another one,
+// or nil.
+func identityConflict(err error) *fsm.Error {
+	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonIdentity {
+		return refused
+	}
+	return nil
 }
 
 // abort ends the run between attempts.

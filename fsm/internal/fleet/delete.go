@@ -33,6 +33,7 @@ func DeleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *refusal.Error {
 	t.Hardware.Delete(m.GetMachineId())
 	t.Installs.Delete(m.GetMachineId())
 	t.Machines.Delete(m.GetMachineId())
+	recheckOthers(t, m)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/internal/facts/known"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -15,7 +16,7 @@ import (
 // Some makers give one MAC address to many machines, such as that of a BMC's network card over USB,
 // and some boards have the serial number and UUID of another one. So neither proves that two hosts
 // are one machine. Records are never merged; what contradicts itself is shown as the condition
-// IdentityConflict.
+// IdentityConflict. While it lasts, nothing erases either of the two: see ConflictOf.
 
 // The reasons of the condition IdentityConflict.
 const (
@@ -84,26 +85,103 @@ func otherBoard(t *core.Tx, m *holdfastv1.Machine, facts *holdfastv1.NodeRecord)
 	return "", "", "", ""
 }
 
+// maxBoards bounds how many machines with one serial number and UUID are compared.
+const maxBoards = 64
+
+// ConflictOf returns why a machine may be another one than its record says, or "". The record that
+// owns a shared MAC address, and the older of two with one board, have no condition, but it is
+// true for them too.
+func ConflictOf(s *core.State, m *holdfastv1.Machine) string {
+	c := lifecycle.Condition(m, lifecycle.IdentityConflict)
+	if c.GetStatus() && lasting(c.GetReason()) {
+		return c.GetMessage()
+	}
+	if c.GetStatus() && c.GetReason() == conflictMAC {
+		if other, taken := ByMAC(s, c.GetSubject()); taken && other.GetMachineId() != m.GetMachineId() {
+			return c.GetMessage()
+		}
+	}
+	for _, mac := range m.GetSpec().GetMacAddresses() {
+		for at := range s.Machines.Scan(schema.MachinesByShared, mac+"/", "") {
+			if at != mac+"/"+m.GetMachineId() {
+				return fmt.Sprintf("a port of another machine has MAC address %s too: remove it from mac_addresses if both have it",
+					mac)
+			}
+		}
+	}
+	if sharesBoard(s, m) {
+		return boardMessage(m)
+	}
+	return ""
+}
+
+// CheckIdentity refuses to erase a machine that may be another one.
+func CheckIdentity(s *core.State, m *holdfastv1.Machine) *refusal.Error {
+	why := ConflictOf(s, m)
+	if why == "" {
+		return nil
+	}
+	return refusal.New(refusal.FailedPrecondition, refusal.ReasonIdentity,
+		"machine %q may be another one, and nothing erases it until that is decided: %s", m.GetMachineId(), why).
+		With("machine_id", m.GetMachineId())
+}
+
+// sharesBoard reports whether another machine has the serial number and UUID that a machine has
+// reported, unless an operator has declared serial numbers that tell them apart.
+func sharesBoard(s *core.State, m *holdfastv1.Machine) bool {
+	key, n := schema.BoardKey(m.GetNode()), 0
+	if key == "" {
+		return false
+	}
+	for at, other := range s.Machines.Scan(schema.MachinesByBoard, key, "") {
+		if at == key+m.GetMachineId() {
+			continue
+		}
+		if n++; n > maxBoards || known.SameSerial(serialOf(m), serialOf(other)) {
+			return true
+		}
+	}
+	return false
+}
+
+// serialOf returns the serial number of a machine: the declared one, else the reported one.
+func serialOf(m *holdfastv1.Machine) string {
+	if declared := m.GetSpec().GetSerial(); known.Text(declared) != "" {
+		return declared
+	}
+	return m.GetNode().GetSerialNumber()
+}
+
+// boardMessage is the message of conflictBoard.
+func boardMessage(m *holdfastv1.Machine) string {
+	return fmt.Sprintf("another machine has serial number %s and system UUID %s too: delete the record that is not needed; "+
+		"if they are two machines, give one of them another serial",
+		lex.Clip(m.GetNode().GetSerialNumber(), maxPartText), lex.Clip(m.GetNode().GetSystemUuid(), maxPartText))
+}
+
 // noteConflict sets the condition of a machine, unless it has the same one.
 func noteConflict(t *core.Tx, id, reason, message string) {
 	m, ok := Edit(t, id)
 	if !ok {
 		return
 	}
-	if setConflict(t, m, reason, message) {
+	if setConflict(t, m, reason, message, "") {
 		PutMachine(t, m)
 	}
 }
 
 // setConflict sets the condition of a copy of a machine, and reports whether that changes it.
-func setConflict(t *core.Tx, m *holdfastv1.Machine, reason, message string) bool {
+func setConflict(t *core.Tx, m *holdfastv1.Machine, reason, message, subject string) bool {
 	c := lifecycle.Condition(m, lifecycle.IdentityConflict)
 	if c.GetStatus() && (c.GetReason() == reason && c.GetMessage() == message ||
 		lasting(c.GetReason()) && !lasting(reason)) {
 		return false
 	}
+	if !c.GetStatus() || c.GetReason() != reason {
+		auditConflict(t, m, "began", reason, message)
+	}
 	Observe(t, m, &holdfastv1.Condition{
-		Type: lifecycle.IdentityConflict, Status: true, Reason: reason, Message: message, ObservedAt: t.Now,
+		Type: lifecycle.IdentityConflict, Status: true, Reason: reason, Message: message, ObservedAt: t.Now, Subject: subject,
 	})
 	return true
 }
@@ -112,23 +190,27 @@ func setConflict(t *core.Tx, m *holdfastv1.Machine, reason, message string) bool
 func endConflict(t *core.Tx, m *holdfastv1.Machine, ended func(reason string) bool) {
 	c := lifecycle.Condition(m, lifecycle.IdentityConflict)
 	if c.GetStatus() && ended(c.GetReason()) {
+		auditConflict(t, m, "ended", c.GetReason(), c.GetMessage())
 		SetCondition(t, m, lifecycle.IdentityConflict, false, "Resolved")
 	}
+}
+
+// auditConflict records in the audit trail that a conflict began or ended.
+func auditConflict(t *core.Tx, m *holdfastv1.Machine, what, reason, message string) {
+	o := t.Command.GetOrigin()
+	trail.ChainAudit(t, &holdfastv1.AuditEvent{
+		At: t.Now, Principal: t.Command.GetPrincipal(), Source: o.GetSource(), Peer: o.GetPeer(),
+		Method: lifecycle.IdentityConflict + "/" + what, Resource: "machines/" + m.GetMachineId(),
+		TokenId: o.GetTokenId(), Outcome: trail.AuditOK, Reason: reason, Detail: message, Count: 1,
+	})
 }
 
 // NoteBoard compares the serial number and UUID in the record of a copy of a machine with those of
 // all others.
 func NoteBoard(t *core.Tx, m *holdfastv1.Machine) {
-	if key := schema.BoardKey(m.GetNode()); key != "" {
-		for at := range t.Machines.Scan(schema.MachinesByBoard, key, "") {
-			if at == key+m.GetMachineId() {
-				continue
-			}
-			setConflict(t, m, conflictBoard, fmt.Sprintf("another machine has serial number %s and system UUID %s too: "+
-				"delete the record that is not needed",
-				lex.Clip(m.GetNode().GetSerialNumber(), maxPartText), lex.Clip(m.GetNode().GetSystemUuid(), maxPartText)))
-			return
-		}
+	if sharesBoard(t.State, m) {
+		setConflict(t, m, conflictBoard, boardMessage(m), "")
+		return
 	}
 	endConflict(t, m, func(reason string) bool { return reason == conflictBoard })
 }
@@ -143,9 +225,44 @@ func notePorts(t *core.Tx, m *holdfastv1.Machine, macs ...string) {
 		}
 		if other, taken := ByMAC(t.State, mac); taken && other.GetMachineId() != m.GetMachineId() {
 			setConflict(t, m, conflictMAC, fmt.Sprintf("MAC address %s of one of its ports is that of another machine: "+
-				"remove it from mac_addresses there if both have it", mac))
+				"remove it from mac_addresses there if both have it", mac), mac)
 			return
 		}
 	}
 	endConflict(t, m, func(reason string) bool { return reason == conflictMAC })
 }
+
+// recheckBoards compares the board of a copy of a machine with those of the others again, after an
+// operator has changed its serial number, and the boards of these with all.
+func recheckBoards(t *core.Tx, m *holdfastv1.Machine) {
+	NoteBoard(t, m)
+	recheckOthers(t, m)
+}
+
+// recheckOthers ends the conflicts of machines with the same board as m that are none any more.
+func recheckOthers(t *core.Tx, m *holdfastv1.Machine) {
+	key := schema.BoardKey(m.GetNode())
+	if key == "" {
+		return
+	}
+	var others []string
+	for at, other := range t.Machines.Scan(schema.MachinesByBoard, key, "") {
+		if at != key+m.GetMachineId() {
+			others = append(others, other.GetMachineId())
+		}
+		if len(others) == maxBoards {
+			break
+		}
+	}
+	for _, id := range others {
+		other, ok := Edit(t, id)
+		if c := lifecycle.Condition(other, lifecycle.IdentityConflict); !ok || !c.GetStatus() {
+			continue
+		}
+		NoteBoard(t, other)
+		PutMachine(t, other)
+	}
+}
+
+// ConflictOf returns why a machine may be another one than its record says, or "".
+func (v *View) ConflictOf(m *holdfastv1.Machine) string { return ConflictOf(v.s, m) }

@@ -178,6 +178,11 @@ func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machi
 		}
 		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
 		PutMachine(t, m)
+		if old.GetSpec().GetSerial() != m.GetSpec().GetSerial() {
+			m, _ = Edit(t, m.GetMachineId())
+			recheckBoards(t, m)
+			PutMachine(t, m)
+		}
 	}
 	return Whole(t.State, m), nil
 }

@@ -2,13 +2,14 @@ package refusal
 
 // The reasons that callers decide by. They are stable, because clients receive them too.
 const (
-	ReasonStaleEpoch      = "STALE_EPOCH"      // a newer leader has taken over
-	ReasonRunFinished     = "RUN_FINISHED"     // a terminal run never changes
-	ReasonCancelRequested = "CANCEL_REQUESTED" // no attempt begins after a cancel request
-	ReasonAttemptMismatch = "ATTEMPT_MISMATCH" // not the step or attempt that is next
-	ReasonPlanHeld        = "PLAN_HELD"        // the brake holds the plan: none of its runs begins
-	ReasonLogGap          = "LOG_GAP"          // the log would have a gap
-	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
+	ReasonStaleEpoch      = "STALE_EPOCH"       // a newer leader has taken over
+	ReasonRunFinished     = "RUN_FINISHED"      // a terminal run never changes
+	ReasonCancelRequested = "CANCEL_REQUESTED"  // no attempt begins after a cancel request
+	ReasonAttemptMismatch = "ATTEMPT_MISMATCH"  // not the step or attempt that is next
+	ReasonPlanHeld        = "PLAN_HELD"         // the brake holds the plan: none of its runs begins
+	ReasonIdentity        = "IDENTITY_CONFLICT" // the machine may be another one: nothing erases it
+	ReasonLogGap          = "LOG_GAP"           // the log would have a gap
+	ReasonProviderChanged = "PROVIDER_CHANGED"  // capabilities were checked for another provider
 	// Capabilities were checked for the steps of another plan of the same name.
 	ReasonPlanChanged     = "PLAN_CHANGED"
 	ReasonIDTaken         = "ID_TAKEN" // a generated id is in use: generate another

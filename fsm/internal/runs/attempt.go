@@ -58,6 +58,15 @@ func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.St
 	return nil, nil, refusal.New(refusal.Aborted, refusal.ReasonAttemptMismatch, "run %s has no step %q", runID, step)
 }
 
+// checkErases refuses the attempt of a step that erases a machine that may be another one.
+func checkErases(t *core.Tx, plan *holdfastv1.Plan, run *holdfastv1.Run, step *holdfastv1.StepStatus) *refusal.Error {
+	m, ok := t.Machines.Get(run.GetMachineId())
+	if !ok || !erasesDisks(plan, run, step) {
+		return nil
+	}
+	return fleet.CheckIdentity(t.State, m)
+}
+
 // BeginAttempt records the intent. An open attempt can only be adopted by a later leader.
 func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *refusal.Error) {
 	run, step, err := activeStep(t, c.GetRunId(), c.GetStep())
@@ -77,6 +86,11 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	if held := heldBy(t.State, plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonPlanHeld, "run %s waits for %s",
 			run.GetRunId(), held)
+	}
+	if !lifecycle.Open(last) {
+		if err := checkErases(t, plan, run, step); err != nil {
+			return nil, err
+		}
 	}
 	began := beganAt(t, run, last, c)
 	switch {

@@ -150,6 +150,11 @@ func startable(
 				"name its cluster with: holdfast machine update %s --cluster NAME", m.GetMachineId(), plan.GetPlanId(),
 			lifecycle.InCluster, lifecycle.ClusterText(m), m.GetMachineId())
 	}
+	if plans.EffectOf(plan, c.GetParams()).Destroys {
+		if err := fleet.CheckIdentity(t.State, m); err != nil {
+			return err
+		}
+	}
 	if beside {
 		return consoleFree(t, m.GetMachineId())
 	}

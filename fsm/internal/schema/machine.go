@@ -21,6 +21,7 @@ const (
 	MachinesPassing    // nodes in a transient state, by the time they entered it
 	MachinesEnrolled   // machines whose agent has its own token
 	MachinesByBoard    // by the serial number and UUID that the machine itself has reported
+	MachinesByShared   // by the MAC address of another machine that one of their ports has
 	MachinesByLower    // ids with capitals, in lower case: see Respelled
 	MachinesUnapproved // by pool, machines that only their agents know
 	machineIndexes     // the number of indexes
@@ -37,7 +38,7 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 		Fields: []string{
 			"machine_id", "labels", "spec.bmc_endpoint", "spec.target_cluster_ref", "spec.mac_addresses", "spec.provider",
 			"spec.location", "spec.rack", "spec.serial", "spec.customer_id", "spec.pool", "spec.bmc_credentials_ref",
-			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status",
+			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status", "status.conditions.subject",
 			"status.node_state", "status.agent_state", "node.state_changed_at", "node.serial_number",
 			"node.system_uuid", "agent.token_id", "agent.unapproved",
 		},
@@ -49,7 +50,8 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 				old.GetStatus().GetNodeState() == m.GetStatus().GetNodeState() &&
 				old.GetNode().GetStateChangedAt() == m.GetNode().GetStateChangedAt() &&
 				old.GetNode().GetSerialNumber() == m.GetNode().GetSerialNumber() &&
-				old.GetNode().GetSystemUuid() == m.GetNode().GetSystemUuid()
+				old.GetNode().GetSystemUuid() == m.GetNode().GetSystemUuid() &&
+				sharedMAC(old) == sharedMAC(m)
 		},
 	}
 }
@@ -80,6 +82,9 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 	if key := BoardKey(m.GetNode()); key != "" {
 		add(MachinesByBoard, key+m.GetMachineId())
 	}
+	if mac := sharedMAC(m); mac != "" {
+		add(MachinesByShared, mac+"/"+m.GetMachineId())
+	}
 	if lifecycle.Passing(m) {
 		add(MachinesPassing, OrderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))
 	}
@@ -98,6 +103,14 @@ func Owned(m *holdfastv1.Machine) []string {
 		keys = append(keys, "serial "+s)
 	}
 	return keys
+}
+
+// sharedMAC returns the MAC address of another machine that a port of a machine has, or "".
+func sharedMAC(m *holdfastv1.Machine) string {
+	if c := lifecycle.Condition(m, lifecycle.IdentityConflict); c.GetStatus() {
+		return c.GetSubject()
+	}
+	return ""
 }
 
 // BoardKey returns the prefix of the keys of machines with the same serial number and UUID, or ""

@@ -86,7 +86,11 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 	if wall := s.Time(); wall.After(now) {
 		now = wall
 	}
+	conflict := v.ConflictOf(m)
 	switch {
+	case conflict != "":
+		disk.Reason = "it may be another machine: " + conflict
+		return disk
 	case m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED,
 		m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
 		disk.Reason = "it is retired"
