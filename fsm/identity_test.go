@@ -189,7 +189,9 @@ func TestAttemptBeganWithItsReading(t *testing.T) {
 // until an operator has decided, and that the beginning and the end are in the audit trail and
 // among the events.
 func TestConflictStopsErasing(t *testing.T) {
-	nic := &holdfastv1.HardwareInventory{Parts: []*holdfastv1.HardwarePart{{Kind: "nic", Slot: "usb0", Mac: "aa:bb:cc:00:00:01"}}}
+	nic := &holdfastv1.HardwareInventory{Parts: []*holdfastv1.HardwarePart{
+		{Kind: "nic", Slot: "usb0", Mac: "aa:bb:cc:00:00:01"},
+	}}
 	twin := func(t *testing.T, p *fsmtest.Peer) {
 		t.Helper()
 		do(t, p, boardReport("S1", uuidA, ""))
@@ -212,7 +214,8 @@ func TestConflictStopsErasing(t *testing.T) {
 				readHardware(t, p, "r-1", nic)
 			},
 			both: []string{"m", "m-2"}, reason: "SharedMAC", shown: "m",
-			decide: &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2"}, Paths: []string{"spec.mac_addresses"}},
+			decide: &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2"},
+				Paths: []string{"spec.mac_addresses"}},
 		},
 		"one board": {
 			begin: twin, both: []string{"m-1", "m-2"}, reason: "SharedBoard", shown: "m-2",

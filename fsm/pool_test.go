@@ -55,7 +55,8 @@ func TestPoolStates(t *testing.T) {
 	want := []*holdfastv1.Gpu{
 		{Id: 0, Model: "RTX 4090", TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)), ComputeCapability: "8.9",
 			Workers: []string{"worker-abc"}, TemperatureCelsius: new(float64(65))},
-		{Id: 1, Model: "A100", TotalVramGb: new(float64(80)), AvailableVramGb: new(float64(0))}} // not 2, which was never registered
+		{Id: 1, Model: "A100", TotalVramGb: new(float64(80)),
+			AvailableVramGb: new(float64(0))}} // not 2, which was never registered
 	if diff := cmp.Diff(want, got.GetGpus(), protocmp.Transform()); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}

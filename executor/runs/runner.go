@@ -153,8 +153,8 @@ func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfa
 	return run, nil
 }
 
-// identityConflict returns the refusal of a step that would erase a machine that may be another one,
-// or nil.
+// identityConflict returns the refusal of a step that would erase a machine that may be another
+// one, or nil.
 func identityConflict(err error) *fsm.Error {
 	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonIdentity {
 		return refused

@@ -71,8 +71,8 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 			{"disk", "disks", strconv.Itoa(len(v.Disks)), fmt.Sprintf("%d disks", len(v.Disks))},
 			{"nic", "nics", strconv.Itoa(len(v.NICs)), fmt.Sprintf("%d network ports", len(v.NICs))},
 		} {
-			// No part of a kind that could not be read is not known to be none, and no machine is without
-			// memory.
+			// No part of a kind that could not be read is not known to be none, and no machine is
+			// without memory.
 			if kind.value == "0" && (kind.kind == "memory" || slices.Contains(v.Unread, kind.kind)) {
 				continue
 			}

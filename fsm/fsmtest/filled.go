@@ -53,7 +53,8 @@ func filled() *Peer {
 	}
 	gpus := make([]*holdfastv1.Gpu, 1024)
 	for i := range gpus {
-		gpus[i] = &holdfastv1.Gpu{Id: int32(i), Model: "H100", TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(80)}
+		gpus[i] = &holdfastv1.Gpu{Id: int32(i), Model: "H100", TotalVramGb: proto.Float64(80),
+			AvailableVramGb: proto.Float64(80)}
 	}
 	for i := range workPools {
 		add(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: workPool(i)}})

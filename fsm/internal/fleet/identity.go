@@ -154,8 +154,8 @@ func serialOf(m *holdfastv1.Machine) string {
 
 // boardMessage is the message of conflictBoard.
 func boardMessage(m *holdfastv1.Machine) string {
-	return fmt.Sprintf("another machine has serial number %s and system UUID %s too: delete the record that is not needed; "+
-		"if they are two machines, give one of them another serial",
+	return fmt.Sprintf("another machine has serial number %s and system UUID %s too: delete the record that is not "+
+		"needed; if they are two machines, give one of them another serial",
 		lex.Clip(m.GetNode().GetSerialNumber(), maxPartText), lex.Clip(m.GetNode().GetSystemUuid(), maxPartText))
 }
 

@@ -38,7 +38,8 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 		Fields: []string{
 			"machine_id", "labels", "spec.bmc_endpoint", "spec.target_cluster_ref", "spec.mac_addresses", "spec.provider",
 			"spec.location", "spec.rack", "spec.serial", "spec.customer_id", "spec.pool", "spec.bmc_credentials_ref",
-			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status", "status.conditions.subject",
+			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status",
+			"status.conditions.subject",
 			"status.node_state", "status.agent_state", "node.state_changed_at", "node.serial_number",
 			"node.system_uuid", "agent.token_id", "agent.unapproved",
 		},

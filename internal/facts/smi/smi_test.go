@@ -27,13 +27,16 @@ func TestParseGPUs(t *testing.T) {
 	}{
 		{"two", "0, GPU-aaaa, NVIDIA GeForce RTX 4090, 24564, 8192, 65, 8.9\n1, GPU-bbbb, NVIDIA H100 80GB HBM3, " +
 			"81559, 81000, 34, 9.0\n", []GPU{
-			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)), FreeVRAMMiB: new(int64(8192)),
+			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)),
+				FreeVRAMMiB:        new(int64(8192)),
 				TemperatureCelsius: new(int64(65)), ComputeCapability: "8.9"},
-			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: new(int64(81559)), FreeVRAMMiB: new(int64(81000)),
+			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: new(int64(81559)),
+				FreeVRAMMiB:        new(int64(81000)),
 				TemperatureCelsius: new(int64(34)), ComputeCapability: "9.0"},
 		}, false},
 		{"an old driver", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n",
-			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: new(int64(11441)), FreeVRAMMiB: new(int64(11441)),
+			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: new(int64(11441)),
+				FreeVRAMMiB:        new(int64(11441)),
 				TemperatureCelsius: new(int64(30))}}, false},
 		{"unknown values", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n",
 			[]GPU{{UUID: "GPU-aaaa", Model: "GB10"}}, false},
@@ -42,7 +45,8 @@ func TestParseGPUs(t *testing.T) {
 		{"a failure", "Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n", nil, true},
 		{"one lost of two", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n" +
 			"Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n",
-			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: new(int64(11441)), FreeVRAMMiB: new(int64(11441)),
+			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: new(int64(11441)),
+				FreeVRAMMiB:        new(int64(11441)),
 				TemperatureCelsius: new(int64(30))}}, false},
 		{"no index", "x, GPU-aaaa, a, 1, 1, 1, 1\n", nil, true},
 	}
@@ -71,9 +75,11 @@ func program(t *testing.T, script string) Ask {
 
 func TestQuery(t *testing.T) {
 	want := []GPU{
-		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)), FreeVRAMMiB: new(int64(8192)),
+		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)),
+			FreeVRAMMiB:        new(int64(8192)),
 			TemperatureCelsius: new(int64(65)), ComputeCapability: "8.9", PIDs: []int{101, 102}},
-		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)), FreeVRAMMiB: new(int64(24564)),
+		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: new(int64(24564)),
+			FreeVRAMMiB:        new(int64(24564)),
 			TemperatureCelsius: new(int64(30)), ComputeCapability: "8.9"},
 	}
 	got, err := query(t.Context(), program(t, `

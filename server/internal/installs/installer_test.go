@@ -42,8 +42,8 @@ func TestReportIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestNoInstallDuringConflict checks that a machine which may be another one boots its disk, until an
-// operator has decided.
+// TestNoInstallDuringConflict checks that a machine which may be another one boots its disk, until
+// an operator has decided.
 func TestNoInstallDuringConflict(t *testing.T) {
 	const mac = "02:00:00:00:00:01"
 	n := nodetest.New()
@@ -67,7 +67,8 @@ func TestNoInstallDuringConflict(t *testing.T) {
 		t.Errorf("before: got %v, want WAIT", got)
 	}
 	n.Peer.Propose(&internalv1.Command{Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
-		RunId: "run-x", Report: &holdfastv1.ReportNodeRequest{MacAddress: mac, Facts: &holdfastv1.NodeRecord{SerialNumber: "S2"}}}}})
+		RunId: "run-x", Report: &holdfastv1.ReportNodeRequest{MacAddress: mac,
+			Facts: &holdfastv1.NodeRecord{SerialNumber: "S2"}}}}})
 	if got := action(); got != holdfastv1.BootMachineResponse_DISK {
 		t.Errorf("during the conflict: got %v, want DISK", got)
 	}

@@ -318,8 +318,8 @@ func (k *survey) none(kind, what string) {
 	}
 }
 
-// memory reads the DIMMs. An empty slot has no capacity; a module with a serial number and none has a
-// size that is not known.
+// memory reads the DIMMs. An empty slot has no capacity; a module with a serial number and none has
+// a size that is not known.
 func (k *survey) memory(at string) {
 	if at == "" {
 		k.miss("memory", "memory", "not shown by the BMC")

@@ -44,8 +44,9 @@ func (h *Hardware) add(m *holdfastv1.Machine) {
 func unknown(s *holdfastv1.HardwareSummary) []string {
 	var all []string
 	for field, known := range map[string]bool{
-		"cpus": s.Cpus != nil, "cores": s.Cores != nil || s.Cpus != nil && s.GetCpus() == 0, "memory_bytes": s.MemoryBytes != nil,
-		"disks": s.Disks != nil, "disk_bytes": s.DiskBytes != nil || s.Disks != nil && s.GetDisks() == 0,
+		"cpus": s.Cpus != nil, "cores": s.Cores != nil || s.Cpus != nil && s.GetCpus() == 0,
+		"memory_bytes": s.MemoryBytes != nil,
+		"disks":        s.Disks != nil, "disk_bytes": s.DiskBytes != nil || s.Disks != nil && s.GetDisks() == 0,
 		"gpus": s.Gpus != nil,
 	} {
 		if !known {

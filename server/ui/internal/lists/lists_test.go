@@ -170,9 +170,10 @@ func TestColumns(t *testing.T) {
 	conn["ListMachines"] = &holdfastv1.ListMachinesResponse{Machines: []*holdfastv1.Machine{
 		{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Pool: "gpu", Location: "fra1", Rack: "r7", Serial: "S1"},
 			Node: &holdfastv1.NodeRecord{Vendor: "Dell", Model: "R760"},
-			HardwareSummary: &holdfastv1.HardwareSummary{Cpus: new(int32(2)), Cores: new(int32(64)), MemoryBytes: new(int64(512 << 30)),
-				Disks:     new(int32(4)),
-				DiskBytes: new(int64(8 << 40)), Gpus: new(int32(8)), Arch: "x86_64"}},
+			HardwareSummary: &holdfastv1.HardwareSummary{Cpus: new(int32(2)), Cores: new(int32(64)),
+				MemoryBytes: new(int64(512 << 30)),
+				Disks:       new(int32(4)),
+				DiskBytes:   new(int64(8 << 40)), Gpus: new(int32(8)), Arch: "x86_64"}},
 		{MachineId: "m-2", Node: &holdfastv1.NodeRecord{SerialNumber: "S2"}},
 	}}
 	want["hardware"] = []string{
