@@ -210,3 +210,45 @@ func BenchmarkAuthenticated(b *testing.B) {
 		})
 	}
 }
+
+// TestRevokedBeforeItsRetry checks that the outcome of a call is not repeated to a caller whose
+// token was revoked in between, whether the caller retries or another peer delivers the call again.
+func TestRevokedBeforeItsRetry(t *testing.T) {
+	p := secure(t, auth.Config{})
+	c := p.connect(t, kind{token: &holdfastv1.Token{Name: "op", Role: holdfastv1.Role_OPERATOR}})
+	other := p.connect(t, kind{cert: func() issue.Pair {
+		return must[issue.Pair](t)(p.ca.Peer("dc1", "p2", nil, time.Now().Add(time.Hour)))
+	}})
+	identity := &holdfastv1.Identity{Principal: "token:op", Role: holdfastv1.Role_OPERATOR, Method: "token",
+		TokenId: "tok-op"}
+	forwarded := must[[]byte](t)(proto.Marshal(&internalv1.ForwardedCaller{Identity: identity, Source: "10.0.0.1",
+		Method: "NodeService/ReportNode", Peer: "p2"}))
+	ways := map[string]func() (*holdfastv1.Machine, error){}
+	for name, from := range map[string]struct {
+		conn *grpc.ClientConn
+		ctx  func() context.Context
+	}{
+		"by the caller": {c.conn, func() context.Context { return c.ctx(t) }},
+		"by another peer": {other.conn, func() context.Context {
+			return metadata.AppendToOutgoingContext(testCtx(t), "holdfast-identity-bin", string(forwarded))
+		}},
+	} {
+		ways[name] = func() (*holdfastv1.Machine, error) {
+			return holdfastv1.NewNodeServiceClient(from.conn).ReportNode(from.ctx(), &holdfastv1.ReportNodeRequest{
+				MacAddress: macA, InstallationStatus: "started", RequestId: "report-1"})
+		}
+	}
+	for name, send := range ways {
+		if _, err := send(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	p.Do(t, &internalv1.RevokeToken{TokenId: "tok-op"})
+	for name, send := range ways {
+		m, err := send()
+		if m != nil {
+			t.Errorf("%s: got %v", name, m)
+		}
+		wantError(t, err, codes.Unauthenticated, auth.ReasonTokenRevoked)
+	}
+}

@@ -102,6 +102,9 @@ func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) 
 		return unauthenticated(ReasonNoCredentials, "no credentials: the call was not authenticated")
 	}
 	if refusal == nil {
+		// The state answers the second delivery of a command with the outcome of the first, and
+		// looks at no credentials then. That is enough: this check comes before each delivery, so
+		// that the answer is repeated only to a caller whose credentials are still good.
 		_, refusal = g.recheck(c, c.seen)
 	}
 	if refusal == nil {
