@@ -195,6 +195,24 @@ func TestClockBound(t *testing.T) {
 				k.pass(time.Second)
 			}
 		}, 0},
+		{"the only voter's clock creeps", func(k *ticker) {
+			k.compare(1, 0)
+			for range 100 {
+				k.wall += 9 * time.Minute
+				k.pass(5 * time.Second)
+				k.compare(1, k.wall)
+			}
+		}, 9 * time.Minute},
+		{"the only voter's clock is a little ahead for long", func(k *ticker) {
+			k.compare(1, 0)
+			for range 3 {
+				k.wall += 9 * time.Minute
+				for range 20 {
+					k.pass(time.Minute)
+					k.compare(1, k.wall)
+				}
+			}
+		}, 27 * time.Minute},
 		{"a clock that creeps", func(k *ticker) {
 			k.compare(3, 0, 0)
 			for range 1000 {

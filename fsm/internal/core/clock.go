@@ -15,8 +15,8 @@ const (
 	MaxAhead = 10 * time.Minute
 	// ClocksAgree is the largest difference of clocks that agree.
 	ClocksAgree = time.Minute
-	// believeAlone is the time after which the clock of a cluster's only voter is followed if it
-	// stayed equally far ahead. There is no other clock.
+	// believeAlone is the time after which the clock of a cluster's only voter counts as confirmed if
+	// it stayed equally far from the record, by ClocksAgree. There is no other clock.
 	believeAlone = 15 * time.Minute
 )
 
@@ -86,23 +86,25 @@ func (t *Tx) Compare(c *internalv1.CompareClocks) bool {
 		return false
 	}
 	k, now := t.clock(), t.Meta.GetNow().AsTime()
-	switch ahead := most.Sub(now); {
-	case ahead > MaxAhead && c.GetVoters() == 1 && k.GetCompared() && !t.held(k, ahead):
-		return true // see believeAlone
-	case ahead > 0 || !k.GetCompared():
+	ahead := most.Sub(now)
+	if c.GetVoters() == 1 && k.GetCompared() && !t.held(k, ahead) {
+		return true // no other clock confirms it: commands still move the record by MaxAhead
+	}
+	if ahead > 0 || !k.GetCompared() {
 		t.setNow(most)
 		k.MovedMs = 0
-	default:
+	} else {
 		k.MovedMs = min(-ahead, MaxAhead).Milliseconds()
 	}
 	k.Compared, k.HeldMs, k.HeldUptimeMs = true, 0, 0
 	return true
 }
 
-// held reports whether the clock of the only voter has been equally far ahead for long enough.
+// held reports whether the clock of the only voter has been equally far from the record for long
+// enough.
 func (t *Tx) held(k *internalv1.Clock, ahead time.Duration) bool {
 	up := t.Command.GetUptimeMs()
-	if k.GetHeldUptimeMs() == 0 || k.GetHeldEpoch() != k.GetEpoch() || (ahead-millis(k.GetHeldMs())).Abs() > MaxAhead {
+	if k.GetHeldUptimeMs() == 0 || k.GetHeldEpoch() != k.GetEpoch() || (ahead-millis(k.GetHeldMs())).Abs() > ClocksAgree {
 		k.HeldMs, k.HeldUptimeMs, k.HeldEpoch = ahead.Milliseconds(), up, k.GetEpoch()
 	}
 	return millis(up-k.GetHeldUptimeMs()) >= believeAlone
