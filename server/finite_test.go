@@ -26,7 +26,7 @@ func TestNumbersAreFinite(t *testing.T) {
 		"pool.gpus[0].temperature_celsius: is NaN": func(ctx context.Context) error {
 			_, err := pools.RegisterPool(ctx,
 				&holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "p-1",
-					Gpus: []*holdfastv1.Gpu{{TemperatureCelsius: proto.Float64(math.NaN())}}}})
+					Gpus: []*holdfastv1.Gpu{{TemperatureCelsius: new(math.NaN())}}}})
 			return err
 		},
 		"provider.price_per_hour: is +Inf": func(ctx context.Context) error {
@@ -68,7 +68,7 @@ func TestHeartbeatsAreFinite(t *testing.T) {
 	beat := func() *holdfastv1.HeartbeatPoolRequest {
 		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1",
 			Gpus: []*holdfastv1.Gpu{{TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(8),
-				TemperatureCelsius: proto.Float64(math.Inf(1))}}}
+				TemperatureCelsius: new(math.Inf(1))}}}
 	}
 	for name, call := range map[string]func() error{
 		"keepalive by gRPC": func() error { _, err := beats.KeepMachineAlive(testCtx(t), alive()); return err },
@@ -95,8 +95,8 @@ func TestImpossibleHeartbeats(t *testing.T) {
 	_, c := serve(t, n, Config{Leases: leases})
 	beats := holdfastv1.NewHeartbeatServiceClient(c.conn)
 	for want, g := range map[string]*holdfastv1.Gpu{
-		"gpus[0].total_vram_gb: is NaN":      {TotalVramGb: proto.Float64(math.NaN())},
-		"gpus[0].available_vram_gb: is -Inf": {TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(math.Inf(-1))},
+		"gpus[0].total_vram_gb: is NaN":      {TotalVramGb: new(math.NaN())},
+		"gpus[0].available_vram_gb: is -Inf": {TotalVramGb: proto.Float64(80), AvailableVramGb: new(math.Inf(-1))},
 		"gpus[0]: VRAM":                      {TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(-1)},
 		"gpus[0].available_vram_gb: is 81":   {TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(81)},
 	} {

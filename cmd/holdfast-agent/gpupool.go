@@ -23,11 +23,8 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 	if p.gpus == nil {
 		for _, g := range p.fixed {
 			state.GPUs = append(state.GPUs, poolreg.GPU{
-				ID:                g.ID,
-				Model:             g.Model,
-				TotalVRAMGB:       &g.TotalVRAMGB,
-				AvailableVRAMGB:   &g.TotalVRAMGB,
-				ComputeCapability: g.ComputeCapability,
+				ID: g.ID, Model: g.Model, ComputeCapability: g.ComputeCapability,
+				TotalVRAMGB: &g.TotalVRAMGB, AvailableVRAMGB: &g.TotalVRAMGB,
 			})
 		}
 		return state, nil
@@ -63,6 +60,5 @@ func scaled(n *int64, add, by int64) *int {
 	if n == nil {
 		return nil
 	}
-	v := int((*n + add) / by)
-	return &v
+	return new(int((*n + add) / by))
 }

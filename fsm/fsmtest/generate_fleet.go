@@ -242,7 +242,7 @@ func (g fleetGenerator) gpus() []*holdfastv1.Gpu {
 	var gpus []*holdfastv1.Gpu
 	for i := range g.Choose("gpus", 3) {
 		gpus = append(gpus, &holdfastv1.Gpu{
-			Id: int32(i), TotalVramGb: proto.Float64(24), AvailableVramGb: proto.Float64(float64(g.Choose("free", 25))),
+			Id: int32(i), TotalVramGb: proto.Float64(24), AvailableVramGb: new(float64(g.Choose("free", 25))),
 		})
 	}
 	return gpus

@@ -211,7 +211,7 @@ func FuzzBodies(f *testing.F) {
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.RegisterPool{TtlMs: 15_000, Pool: &holdfastv1.Pool{PoolId: "pool-1",
-		Gpus: []*holdfastv1.Gpu{{Id: 7, TotalVramGb: proto.Float64(24), TemperatureCelsius: proto.Float64(math.Inf(1))}}}})
+		Gpus: []*holdfastv1.Gpu{{Id: 7, TotalVramGb: proto.Float64(24), TemperatureCelsius: new(math.Inf(1))}}}})
 	for _, path := range []string{"/v2/pools", "/v2/pools/pool-1"} {
 		got := l.Send(apitest.Expect("", "viewer", "GET", path, "", 0, ""))
 		if want := `"gpus":[{"id":7,"total_vram_gb":24,"workers":[]}]`; got.Status != 200 || !strings.Contains(got.Body, want) {

@@ -172,7 +172,10 @@ func ways() map[string]way {
 		"GET /ui/charts": {path: "/ui/charts"}, "GET /ui/charts/data": {path: "/ui/charts/data?range=24h"},
 		"GET /ui/images": {path: "/ui/images"}, "GET /ui/installs": {path: "/ui/installs"},
 		"GET /ui/tokens": {path: "/ui/tokens"}, "GET /ui/secrets": {path: "/ui/secrets"},
-		"GET /ui/webhooks": {path: "/ui/webhooks"}, "GET /ui/hardware": {path: "/ui/hardware"},
+		"GET /ui/sessions":           {path: "/ui/sessions"},
+		"GET /ui/sessions/{id}/end":  {path: "/ui/sessions/none/end", page: 404},
+		"POST /ui/sessions/{id}/end": {path: "/ui/sessions/none/end", body: "typed=1", page: 404},
+		"GET /ui/webhooks":           {path: "/ui/webhooks"}, "GET /ui/hardware": {path: "/ui/hardware"},
 		"GET /ui/alerts":            {path: "/ui/alerts"},
 		"GET /ui/machines/{id}/run": {path: ui + "/run", foreign: others},
 		"POST /ui/machines/{id}/run": {path: "/ui/machines/other/run", body: "plan=plan/inspect", foreign: others,
@@ -319,6 +322,8 @@ func wantStatus(w caller, about way, rule []string) (least, most int) {
 	switch let := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains(rule, r) }); {
 	case slices.Contains(rule, "anybody") && about.page == 0:
 		return 200, 299
+	case w.unknown() && about.page == 404 && !slices.Contains(rule, "anybody"):
+		return 401, 401
 	case slices.Contains(rule, "anybody"), about.page > 0 && slices.Contains(rule, "anybody with credentials"):
 		return about.page, about.page
 	case w.unknown():

@@ -15,8 +15,8 @@ const (
 	MaxAhead = 10 * time.Minute
 	// ClocksAgree is the largest difference of clocks that agree.
 	ClocksAgree = time.Minute
-	// believeAlone is the time after which the clock of a cluster's only voter counts as confirmed if
-	// it stayed equally far from the record, by ClocksAgree. There is no other clock.
+	// believeAlone is the time after which the clock of a cluster's only voter counts as confirmed
+	// if it stayed equally far from the record, by ClocksAgree. There is no other clock.
 	believeAlone = 15 * time.Minute
 )
 

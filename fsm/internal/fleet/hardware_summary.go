@@ -78,7 +78,7 @@ func addParts(s *holdfastv1.HardwareSummary, h *holdfastv1.HardwareInventory) {
 	}
 	s.Cpus = counted("cpus", "cpu")
 	if cores.some {
-		s.Cores = proto.Int32(int32(cores.n))
+		s.Cores = new(int32(cores.n))
 		partial("cores", cores.absent || unread("cpu"))
 	}
 	switch {

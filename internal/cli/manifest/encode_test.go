@@ -15,12 +15,13 @@ func TestEncodeKeepsNamesOrderAndFalse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"type":"InCustomerCluster","status":false,"reason":"NotJoined","unknown":false,"message":""}`; string(
+	if want := `{"type":"InCustomerCluster","status":false,"reason":"NotJoined","unknown":false,"message":"",` +
+		`"subject":""}`; string(
 		raw) != want {
 		t.Errorf("got JSON %s, want %s", raw, want)
 	}
 	text, err := YAML(raw)
-	want := "type: InCustomerCluster\nstatus: false\nreason: NotJoined\nunknown: false\nmessage: \"\"\n"
+	want := "type: InCustomerCluster\nstatus: false\nreason: NotJoined\nunknown: false\nmessage: \"\"\nsubject: \"\"\n"
 	if err != nil || string(text) != want {
 		t.Errorf("got YAML %q (%v), want %q", text, err, want)
 	}
