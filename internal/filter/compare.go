@@ -28,7 +28,8 @@ type comparison struct {
 }
 
 // newComparison checks that the operator and the value fit the field's type.
-func newComparison(f *field, op, value string, quoted bool) (*comparison, error) {
+func newComparison(f *field, op string, written literal) (*comparison, error) {
+	value := written.text()
 	c := &comparison{field: f, op: op}
 	fd := f.leaf().fd
 	if f.mayBeUnknown() && strings.EqualFold(value, "unknown") && c.unordered() {
@@ -39,7 +40,7 @@ func newComparison(f *field, op, value string, quoted bool) (*comparison, error)
 	if f.repeated && op != opHas {
 		return nil, fmt.Errorf("%s is repeated: ask whether it has a value with %s:%s", f.path, f.path, value)
 	}
-	anything := op == opHas && value == "*" && !quoted
+	anything := op == opHas && value == "*" && !written.quoted
 	c.any = anything
 	switch {
 	case fd.IsMap() && f.leaf().key == nil:
@@ -57,9 +58,9 @@ func newComparison(f *field, op, value string, quoted bool) (*comparison, error)
 		fd = fd.MapValue()
 	}
 	if f.fold != nil {
-		value = f.fold(value)
+		written = written.fold(f.fold)
 	}
-	return c, c.compile(fd, value)
+	return c, c.compile(fd, written)
 }
 
 func hasKey(key string, anything bool) func(protoreflect.Value) bool {
@@ -73,12 +74,13 @@ func hasKey(key string, anything bool) func(protoreflect.Value) bool {
 
 // compile builds the test for one value. For != it builds the test for =, and eval inverts
 // it.
-func (c *comparison) compile(fd protoreflect.FieldDescriptor, value string) error {
+func (c *comparison) compile(fd protoreflect.FieldDescriptor, written literal) error {
+	value := written.text()
 	var err error
 	switch fd.Kind() {
 	case protoreflect.StringKind:
-		c.texts(value)
-		c.test = c.text(value)
+		c.texts(written.parts)
+		c.test = c.text(written)
 	case protoreflect.BoolKind:
 		var want bool
 		if want, err = strconv.ParseBool(strings.ToLower(value)); err != nil || !c.unordered() {
@@ -116,11 +118,11 @@ func (c *comparison) unordered() bool {
 	return c.op == opEqual || c.op == opNotEqual || c.op == opHas
 }
 
-func (c *comparison) text(value string) func(protoreflect.Value) bool {
-	if c.unordered() && strings.Contains(value, "*") {
-		parts := strings.Split(value, "*")
-		return func(v protoreflect.Value) bool { return wild(v.String(), parts) }
+func (c *comparison) text(written literal) func(protoreflect.Value) bool {
+	if c.unordered() && len(written.parts) > 1 {
+		return func(v protoreflect.Value) bool { return wild(v.String(), written.parts) }
 	}
+	value := written.text()
 	return func(v protoreflect.Value) bool { return ordered(c.op, cmp.Compare(v.String(), value)) }
 }
 

@@ -10,5 +10,5 @@
 // as in AIP-160), NOT or a leading "-", and parentheses. A comparison is a path, an
 // operator and a value. The operators are = != < <= > >= and : (has). The value is a word
 // or a quoted string. With = and != on strings, and with :, a * in the value matches any
-// text.
+// text; \* in a quoted string is a star. Quote writes a text so that it means itself.
 package filter

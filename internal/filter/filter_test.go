@@ -31,7 +31,7 @@ func machines() *filter.Schema {
 func machine() *holdfastv1.Machine {
 	return &holdfastv1.Machine{
 		MachineId: "m-1",
-		Labels:    map[string]string{"env": "prod", "topology.kubernetes.io/rack": "r7", "empty": ""},
+		Labels:    map[string]string{"env": "prod", "topology.kubernetes.io/rack": "r7", "empty": "", "star": "a*b"},
 		Spec: &holdfastv1.MachineSpec{
 			Rack: "r7", BmcEndpoint: "10.0.0.1:443", Serial: `a"b\c`,
 			MacAddresses: []string{"aa:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:02"},
@@ -82,6 +82,16 @@ func TestMatch(t *testing.T) {
 		{"machine_id = m*1*1", false},
 		{"machine_id != x*", true},
 		{"machine_id = *", true},
+		// A star that is escaped is a star.
+		{`machine_id = "m-\*"`, false},
+		{`machine_id = "\*"`, false},
+		{`machine_id = "m*\*"`, false},
+		{`labels.star = "a\*b"`, true},
+		{`labels.star = 'a\*b'`, true},
+		{`labels.star = "a\**"`, true},
+		{`labels.star = "*\*b"`, true},
+		{`labels.star = "\*"`, false},
+		{`labels.star != "a\*b"`, false},
 		{`spec.location = ""`, true},
 		// Labels.
 		{"labels.env=prod", true},

@@ -122,17 +122,16 @@ func (c *comparison) demand(value string) {
 }
 
 // texts records the substring, and if possible the only value, of matching texts.
-func (c *comparison) texts(value string) {
+func (c *comparison) texts(parts []string) {
 	if c.op != opEqual && c.op != opHas {
 		return
 	}
-	parts := strings.Split(value, "*")
 	c.holds = slices.MaxFunc(parts, func(a, b string) int { return len(a) - len(b) })
 	if len(parts) > 1 {
 		return
 	}
-	c.demand(value)
+	c.demand(parts[0])
 	if c.op == opEqual {
-		c.exact = value
+		c.exact = parts[0]
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -152,7 +153,7 @@ func (p *parser) comparison() (node, error) {
 	}
 	p.blanks()
 	at := p.at
-	value, quoted, err := p.value()
+	value, err := p.value()
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (p *parser) comparison() (node, error) {
 	if err != nil {
 		return nil, p.errorf(start, "%s", err)
 	}
-	c, err := newComparison(f, op, value, quoted)
+	c, err := newComparison(f, op, value)
 	if err != nil {
 		return nil, p.errorf(at, "%s", err)
 	}
@@ -181,11 +182,11 @@ func missingOperator(name, rest string) string {
 func (p *parser) path() ([]string, error) {
 	var path []string
 	for {
-		segment, _, err := p.word(" \t\r\n()\"',=<>!:.", "field")
+		segment, err := p.word(" \t\r\n()\"',=<>!:.", "field")
 		if err != nil {
 			return nil, err
 		}
-		path = append(path, segment)
+		path = append(path, segment.text())
 		if p.done() || p.text[p.at] != '.' {
 			return path, nil
 		}
@@ -203,57 +204,87 @@ func (p *parser) operator() string {
 	return ""
 }
 
-func (p *parser) value() (value string, quoted bool, err error) {
+func (p *parser) value() (literal, error) {
 	return p.word(" \t\r\n()\"',=<>!", "value")
 }
 
 // word reads a quoted string, or a word up to one of the stop characters.
-func (p *parser) word(stops, kind string) (text string, quoted bool, err error) {
+func (p *parser) word(stops, kind string) (literal, error) {
 	start := p.at
 	if !p.done() && (p.text[p.at] == '"' || p.text[p.at] == '\'') {
-		text, err = p.quotedString()
-		return text, true, err
+		parts, err := p.quotedString()
+		return literal{parts: parts, quoted: true}, err
 	}
 	for !p.done() && strings.IndexByte(stops, p.text[p.at]) < 0 {
 		p.at++
 	}
-	switch text = p.text[start:p.at]; {
+	switch text := p.text[start:p.at]; {
 	case text != "":
-		return text, false, nil
+		return literal{parts: strings.Split(text, "*")}, p.lookalike(start, text)
 	case p.done():
-		return "", false, p.errorf(start, "a %s is missing at the end", kind)
+		return literal{}, p.errorf(start, "a %s is missing at the end", kind)
 	}
 	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
-	return "", false, p.errorf(start, "want a %s, not %q: quote text that contains such characters", kind, r)
+	return literal{}, p.errorf(start, "want a %s, not %q: quote text that contains such characters", kind, r)
 }
 
-// quotedString reads a string in single or double quotes. The escapes are those of Go and
-// JSON.
-func (p *parser) quotedString() (string, error) {
+// lookalike returns an error for the first character of a bare word that people cannot tell from a
+// blank, from nothing, or from a quote. Text that is copied from a page has them.
+func (p *parser) lookalike(start int, text string) error {
+	for i, r := range text {
+		switch {
+		case unicode.In(r, unicode.Pi, unicode.Pf):
+			return p.errorf(start+i, "%c is not a quote of this language: write \" or '", r)
+		case !unicode.IsPrint(r):
+			return p.errorf(start+i, "%q cannot be seen: remove it, or quote text that contains it", r)
+		}
+	}
+	return nil
+}
+
+// quotedString reads a string in single or double quotes, and returns the texts between its
+// wildcards. The escapes are those of Go and JSON, and \* for a star that is no wildcard.
+func (p *parser) quotedString() ([]string, error) {
 	start, quote := p.at, p.text[p.at]
 	p.at++
+	var parts []string
 	var b strings.Builder
 	for !p.done() {
-		if p.text[p.at] == quote {
+		switch c := p.text[p.at]; {
+		case c == quote:
 			p.at++
-			return b.String(), nil
-		}
-		if p.text[p.at] != '\\' {
-			b.WriteByte(p.text[p.at])
+			return append(parts, b.String()), nil
+		case c == '*':
+			parts = append(parts, b.String())
+			b.Reset()
 			p.at++
-			continue
+		case strings.HasPrefix(p.text[p.at:], `\*`):
+			b.WriteByte('*')
+			p.at += len(`\*`)
+		case c != '\\':
+			b.WriteByte(c)
+			p.at++
+		default:
+			if err := p.escape(&b, quote); err != nil {
+				return nil, err
+			}
 		}
-		r, multibyte, tail, err := strconv.UnquoteChar(p.text[p.at:], quote)
-		if err != nil {
-			escape := p.text[p.at:min(p.at+2, len(p.text))]
-			return "", p.errorf(p.at, "%q is not an escape: write \\\\ for a backslash", escape)
-		}
-		if r < utf8.RuneSelf || multibyte {
-			b.WriteRune(r)
-		} else {
-			b.WriteByte(byte(r))
-		}
-		p.at = len(p.text) - len(tail)
 	}
-	return "", p.errorf(start, "string is not closed")
+	return nil, p.errorf(start, "string is not closed")
+}
+
+// escape reads an escape of Go or JSON.
+func (p *parser) escape(b *strings.Builder, quote byte) error {
+	r, multibyte, tail, err := strconv.UnquoteChar(p.text[p.at:], quote)
+	if err != nil {
+		escape := p.text[p.at:min(p.at+2, len(p.text))]
+		return p.errorf(p.at, "%q is not an escape: write \\\\ for a backslash", escape)
+	}
+	if r < utf8.RuneSelf || multibyte {
+		b.WriteRune(r)
+	} else {
+		b.WriteByte(byte(r))
+	}
+	p.at = len(p.text) - len(tail)
+	return nil
 }
