@@ -110,7 +110,8 @@ func importRules() []importRule {
 		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
-			"internal/imageformat", "internal/misfit", "internal/nearest", "internal/secrets", "internal/wait",
+			"internal/filter", "internal/imageformat", "internal/misfit", "internal/nearest", "internal/secrets",
+			"internal/wait",
 		}, tests: []string{"fsm/fsmtest", "internal/oidctest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",

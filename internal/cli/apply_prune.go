@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -84,7 +85,7 @@ func (p *pruning) find(ctx context.Context, c *client.Client, docs [][]proto.Mes
 	if !p.on {
 		return nil, nil
 	}
-	filter := fmt.Sprintf("labels.%q = %q", p.key, p.value)
+	owned := filter.Equals("labels."+filter.Quote(p.key), p.value)
 	var machines, pools []string
 	for _, doc := range slices.Concat(docs...) {
 		switch m := doc.(type) {
@@ -94,14 +95,14 @@ func (p *pruning) find(ctx context.Context, c *client.Client, docs [][]proto.Mes
 			pools = append(pools, m.GetPoolId())
 		}
 	}
-	gone, err := missing(ctx, c, machineKind(), filter, machines, func(ctx context.Context, id string) error {
+	gone, err := missing(ctx, c, machineKind(), owned, machines, func(ctx context.Context, id string) error {
 		_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	more, err := missing(ctx, c, poolKind(), filter, pools, func(ctx context.Context, id string) error {
+	more, err := missing(ctx, c, poolKind(), owned, pools, func(ctx context.Context, id string) error {
 		_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
 		return err
 	})

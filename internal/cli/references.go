@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -42,7 +43,7 @@ func poolExists(ctx context.Context, c *client.Client, pool string) (bool, error
 	if status.Code(err) != codes.NotFound {
 		return err == nil, failed(err, "get pool %s", pool)
 	}
-	members, err := machineKind().all(ctx, c, fmt.Sprintf("pool = %q", pool), 1)
+	members, err := machineKind().all(ctx, c, filter.Equals("pool", pool), 1)
 	return len(members) > 0, failed(err, "list machines")
 }
 

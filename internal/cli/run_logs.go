@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -138,7 +138,7 @@ func (a *app) ofRun(ctx context.Context, c *client.Client, id string, f func(id 
 	if _, merr := getMachine(ctx, c, id); merr != nil {
 		return err
 	}
-	runs, lerr := runKind().all(ctx, c, fmt.Sprintf("machine_id = %q", id), 1)
+	runs, lerr := runKind().all(ctx, c, filter.Equals("machine_id", id), 1)
 	switch {
 	case lerr != nil:
 		return failed(lerr, "list runs")

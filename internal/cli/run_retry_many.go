@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -63,14 +64,14 @@ func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retr
 
 // lastFailed returns the runs that match a filter and ended without success, if they are the last
 // runs of their machines.
-func lastFailed(ctx context.Context, c *client.Client, filter string) ([]*holdfastv1.Run, error) {
-	all, err := runKind().all(ctx, c, "("+filter+") AND (phase = FAILED OR phase = CANCELED)", 0)
+func lastFailed(ctx context.Context, c *client.Client, among string) ([]*holdfastv1.Run, error) {
+	all, err := runKind().all(ctx, c, "("+among+") AND (phase = FAILED OR phase = CANCELED)", 0)
 	if err != nil {
 		return nil, failed(err, "list runs")
 	}
 	var last []*holdfastv1.Run
 	for _, r := range all {
-		newest, err := runKind().all(ctx, c, fmt.Sprintf("machine_id = %q", r.GetMachineId()), 1)
+		newest, err := runKind().all(ctx, c, filter.Equals("machine_id", r.GetMachineId()), 1)
 		if err != nil {
 			return nil, failed(err, "list runs")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -79,7 +80,7 @@ provider refuses it.`,
 			}
 			return a.online(func(ctx context.Context, c *client.Client, ids []string) error {
 				if user != "" {
-					all, err := sessionKind().all(ctx, c, fmt.Sprintf("principal = %q AND state = active", user), 0)
+					all, err := sessionKind().all(ctx, c, filter.Equals("principal", user)+" AND state = active", 0)
 					if err != nil {
 						return failed(err, "list the sessions of %s", user)
 					}

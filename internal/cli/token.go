@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -159,7 +160,7 @@ func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Tok
 	if isTokenValue(id) {
 		return nil, usagef("it is a value, not an id: see: holdfast token list")
 	}
-	all, err := tokenKind().all(ctx, c, fmt.Sprintf("token_id = %q", id), 1)
+	all, err := tokenKind().all(ctx, c, filter.Equals("token_id", id), 1)
 	if err == nil && len(all) == 0 {
 		err = status.Error(codes.NotFound, "token not found")
 	}
@@ -191,7 +192,7 @@ again is fine. Runs and waves that they have started continue; the command names
 // errors are ignored, such as those of peers that do not know waves.
 func (a *app) noteWaves(ctx context.Context, c *client.Client, principal string) {
 	r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{
-		Filter: fmt.Sprintf("principal = %q AND (phase = RUNNING OR phase = STOPPING)", principal),
+		Filter: filter.Equals("principal", principal) + " AND (phase = RUNNING OR phase = STOPPING)",
 	})
 	if err != nil {
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -155,7 +156,7 @@ func (f *follower) poll(ctx context.Context) error {
 			return err
 		}
 		call, cancel := context.WithTimeout(ctx, f.globals.timeout)
-		r, err := f.c.Waves().ListWaves(call, &holdfastv1.ListWavesRequest{Filter: fmt.Sprintf("wave_id = %q", id)})
+		r, err := f.c.Waves().ListWaves(call, &holdfastv1.ListWavesRequest{Filter: filter.Equals("wave_id", id)})
 		cancel()
 		switch {
 		case err != nil:
@@ -177,9 +178,9 @@ func (f *follower) poll(ctx context.Context) error {
 
 // watch shows the runs of the wave.
 func (f *follower) watch(ctx context.Context) error {
-	filter := fmt.Sprintf("request_id = %q", f.now().GetWaveId())
+	ofWave := filter.Equals("request_id", f.now().GetWaveId())
 	watch := func(ctx context.Context, see func(*holdfastv1.RunEvent) error) error {
-		return f.c.WatchRuns(ctx, filter, 0, see)
+		return f.c.WatchRuns(ctx, ofWave, 0, see)
 	}
 	if f.terminal(f.Err) {
 		return f.liveBelow(ctx, f.Err, func() []render.Line { return progress.Wave(f.now(), time.Now()) }, false, watch)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -68,7 +69,7 @@ func (a *app) startWave(
 		if flags.detach {
 			return printOne(a, o, waveKind(), w)
 		}
-		runs, err := runKind().all(ctx, c, fmt.Sprintf("request_id = %q", w.GetWaveId()), 0)
+		runs, err := runKind().all(ctx, c, filter.Equals("request_id", w.GetWaveId()), 0)
 		if err != nil {
 			return failed(err, "list the runs of wave %s", w.GetWaveId())
 		}

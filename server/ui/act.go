@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
@@ -155,7 +156,7 @@ func endSessionQuestion(v *visit, form url.Values) (actBody, error) {
 		return b, none
 	}
 	found, err := holdfastv1.NewSessionServiceClient(v.read.conn).ListSessions(v.ctx,
-		&holdfastv1.ListSessionsRequest{Filter: display.Equals("session_id", id), PageSize: 1})
+		&holdfastv1.ListSessionsRequest{Filter: filter.Equals("session_id", id), PageSize: 1})
 	if err != nil {
 		return b, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/bulk"
@@ -65,7 +66,7 @@ func (v *visit) doBulk(k bulk.Kind) error {
 		b.add(v, r)
 	}
 	if q.Request != "" {
-		b.RunsLink = display.Link("/ui/runs", "filter", display.Equals("request_id", q.Request))
+		b.RunsLink = display.Link("/ui/runs", "filter", filter.Equals("request_id", q.Request))
 	}
 	if q.Typed != "" {
 		b.Retyped = describe.Count(len(b.Left))

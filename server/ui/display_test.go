@@ -74,12 +74,6 @@ func TestNatural(t *testing.T) {
 	}
 }
 
-func TestEquals(t *testing.T) {
-	if got, want := display.Equals("rack", `a"b\c*`), `rack = "a\"b\\c\*"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
 // FuzzClean: any output of a host is shown as text.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"plain\n", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07x", "\xff\xfe", "a\r\nb\rc\x00", "\x1b",

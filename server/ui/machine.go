@@ -3,6 +3,7 @@ package ui
 import (
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -33,13 +34,13 @@ func (d *dashboard) machine(v *visit) error {
 	if err != nil {
 		return err
 	}
-	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("machine_id", id), PageSize: 20}
+	req := &holdfastv1.ListRunsRequest{Filter: filter.Equals("machine_id", id), PageSize: 20}
 	runs, err := v.read.runs.ListRuns(v.ctx, req)
 	if err != nil {
 		return err
 	}
 	if b.Runs = runs.GetRuns(); runs.GetNextPageToken() != "" {
-		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("machine_id", id))
+		b.MoreRuns = display.Link("/ui/runs", "filter", filter.Equals("machine_id", id))
 	}
 	isActive := func(r *holdfastv1.Run) bool { return r.GetRunId() == m.GetStatus().GetActiveRunId() }
 	if i := slices.IndexFunc(b.Runs, isActive); i >= 0 {
@@ -112,8 +113,8 @@ func (d *dashboard) console(v *visit) error {
 		return err
 	}
 	b := consoleBody{Machine: m, MayOpen: v.may("RunService/StartRun")}
-	filter := display.Equals("machine_id", m.GetMachineId()) + " AND " + display.Equals("plan_id", planConsole)
-	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: filter, PageSize: 20})
+	consoles := filter.Equals("machine_id", m.GetMachineId()) + " AND " + filter.Equals("plan_id", planConsole)
+	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: consoles, PageSize: 20})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
@@ -54,11 +55,11 @@ func (d *dashboard) plan(v *visit) error {
 	if err != nil {
 		return err
 	}
-	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("plan_id", id), PageSize: 20}
+	req := &holdfastv1.ListRunsRequest{Filter: filter.Equals("plan_id", id), PageSize: 20}
 	runs, err := v.read.runs.ListRuns(v.ctx, req)
 	b := planBody{Plan: p, Steps: display.PlanSteps(p, nil), Params: fsm.PlanParams(p), Runs: runs.GetRuns()}
 	if runs.GetNextPageToken() != "" {
-		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("plan_id", id))
+		b.MoreRuns = display.Link("/ui/runs", "filter", filter.Equals("plan_id", id))
 	}
 	// The brake of the fleet needs an operator of all pools.
 	b.MayRelease = p.GetBrake() != nil && (!p.GetBrake().GetFleet() || seesFleet(v.who)) &&

@@ -48,12 +48,6 @@ func retryLink(r *holdfastv1.Run) string {
 	return Link(MachinePath(r.GetMachineId())+"/run", "plan", r.GetPlanId(), "params", strings.Join(lines, "\n"))
 }
 
-// Equals returns a filter that compares a field with a value. An empty value matches an
-// unset field.
-func Equals(field, value string) string {
-	return field + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(value) + `"`
-}
-
 // Natural compares names with numbers at the end: r2 comes before r10, and an empty name last.
 func Natural(a, b string) int {
 	if (a == "") != (b == "") {

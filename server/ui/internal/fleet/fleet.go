@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -76,12 +77,12 @@ func count(ctx context.Context, c holdfastv1.MachineServiceClient) (*Counts, err
 	slices.SortStableFunc(f.Attention, byUrgency)
 	f.Attention = slices.Clip(f.Attention[:min(len(f.Attention), mostAttention)])
 	for name, g := range pools {
-		g.Name, g.Filter = name, display.Equals("spec.pool", name)
+		g.Name, g.Filter = name, filter.Equals("spec.pool", name)
 		f.Pools = append(f.Pools, *g)
 	}
 	for key, g := range racks {
 		g.Location, g.Name = key[0], key[1]
-		g.Filter = display.Equals("location", key[0]) + " AND " + display.Equals("rack", key[1])
+		g.Filter = filter.Equals("location", key[0]) + " AND " + filter.Equals("rack", key[1])
 		f.Racks = append(f.Racks, *g)
 	}
 	slices.SortFunc(f.Pools, byName)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -81,7 +82,7 @@ func mergeRacks(racks []Group) []Group {
 	var all []Group
 	for _, r := range racks {
 		if n := len(all); n == 0 || all[n-1].Location != r.Location {
-			all = append(all, Group{Location: r.Location, Name: r.Location, Filter: display.Equals("location", r.Location)})
+			all = append(all, Group{Location: r.Location, Name: r.Location, Filter: filter.Equals("location", r.Location)})
 		}
 		g := &all[len(all)-1]
 		g.Total, g.Troubled = g.Total+r.Total, g.Troubled+r.Troubled
