@@ -94,7 +94,13 @@ func ParseAddr(text string) (string, error) {
 	wrong := func(why string) (string, error) {
 		return "", fmt.Errorf("address %q %s: want host:port, such as 127.0.0.1:%s", text, why, DefaultPort)
 	}
+	if strings.Contains(addr, "%") {
+		return wrong("has a zone or a percent sign, which is not supported")
+	}
 	if ip, err := netip.ParseAddr(strings.Trim(addr, "[]")); err == nil {
+		if i := strings.LastIndex(addr, ":"); ip.Is6() && addr[0] != '[' && likelyPort(addr[i+1:]) {
+			return wrong(fmt.Sprintf("may end with a port or not: write [%s]:%s or [%s]", addr[:i], addr[i+1:], addr))
+		}
 		return net.JoinHostPort(ip.String(), DefaultPort), nil
 	}
 	if _, rest, ok := strings.Cut(addr, "://"); ok {
@@ -115,6 +121,10 @@ func ParseAddr(text string) (string, error) {
 	}
 	return addr, nil
 }
+
+// likelyPort reports whether the last group of an IPv6 address without brackets was rather meant as
+// a port.
+func likelyPort(group string) bool { return len(group) == 4 && strings.Trim(group, "0123456789") == "" }
 
 // wrongHost returns the reason why a text is neither the name nor the address of a host, or "".
 func wrongHost(host string) string {
