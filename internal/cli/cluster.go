@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,8 +33,7 @@ func (a *app) clusterStatus() *cobra.Command {
 		Use: "status", Args: exactly(),
 		Short: "Show the peers, the leader and how many peers may fail",
 		Long: `Show the peers, the leader and how many peers may fail, as seen by the peer that answers. It works without a
-leader; the exit code is then 7. With --wait it first waits for a leader, and some seconds for voters that start, for
-scripts that start peers.`,
+leader; the exit code is then 7. With --wait it first waits for a leader, for scripts that start peers.`,
 		Example: `  holdfast cluster status
   holdfast cluster status --wait=1m
   holdfast cluster status -o json`,
@@ -54,7 +52,7 @@ scripts that start peers.`,
 		}),
 	}
 	o.register(cmd)
-	until.register(cmd, "wait until there is a leader and its voters vote, for at most this time if one is given (--wait=1m)")
+	until.register(cmd, "wait until there is a leader, for at most this time if one is given (--wait=1m)")
 	return cmd
 }
 
@@ -72,29 +70,16 @@ func noLeader(s *holdfastv1.ClusterStatus) string {
 // statusPause is the pause between two polls for a leader: elections take about a second.
 const statusPause = 200 * time.Millisecond
 
-// votesWithin is the time in which a peer of a new cluster votes.
-const votesWithin = 10 * time.Second
-
-// startsToVote reports whether a peer is a voter that runs and does not vote yet.
-func startsToVote(p *holdfastv1.Peer) bool {
-	return p.GetAlive() && p.GetSuffrage() == "voter" && !p.GetMayVote()
-}
-
 // leaderStatus returns the first status that has a leader if the flag is set, else the first
 // status. After the time limit it returns the last one. It also waits for peers that do not
-// answer yet, and up to votesWithin for voters that have just started and do not vote yet.
+// answer yet.
 func (a *app) leaderStatus(ctx context.Context, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
 	patience, cancel := a.patience(ctx, flag.limit)
 	defer cancel()
-	var led time.Time // when a leader was seen first
 	for {
 		s, err := getClusterStatus(ctx, c)
 		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable
-		if !absent && led.IsZero() {
-			led = time.Now()
-		}
-		starts := err == nil && slices.ContainsFunc(s.GetPeers(), startsToVote) && time.Since(led) < votesWithin
-		if !flag.set || !absent && !starts || patience.Err() != nil {
+		if !flag.set || !absent || patience.Err() != nil {
 			return s, err
 		}
 		_ = wait.Sleep(patience, statusPause)

@@ -115,6 +115,9 @@ func (a *app) changedContext(cmd *cobra.Command, f *profile.File, name, token st
 	}
 	c, known := f.Contexts[name]
 	if cmd.Flags().Changed("token") {
+		if err := checkToken(token); err != nil {
+			return c, err
+		}
 		c.Token = token
 	}
 	for flag, to := range map[string]*string{"ca": &c.CA, "cert": &c.Cert, "key": &c.Key} {
@@ -132,15 +135,16 @@ func (a *app) changedContext(cmd *cobra.Command, f *profile.File, name, token st
 	}
 	if cmd.Flags().Changed("addr") {
 		c.Addrs = nil
-		for _, text := range splitAddrs(a.globals.addr) {
+		addrs, err := splitAddrs(a.globals.addr)
+		if err != nil {
+			return c, err
+		}
+		for _, text := range addrs {
 			addr, err := client.ParseAddr(text)
 			if err != nil {
 				return c, usagef("--addr: %s", err)
 			}
 			c.Addrs = append(c.Addrs, addr)
-		}
-		if len(c.Addrs) == 0 {
-			return c, usagef("--addr: %q has no address: want host:port, or several with commas", a.globals.addr)
 		}
 	}
 	if !known && len(c.Addrs) == 0 {

@@ -89,7 +89,7 @@ func TestContextSetRefuses(t *testing.T) {
 		{[]string{"c", "--addr", "x:99999"}, `--addr: address "x:99999" has the port "99999", not 1 to 65535`},
 		{[]string{"c", "--addr", "a:1,http://x:1"}, `address "http://x:1" is a URL: leave out "http://"`},
 		{[]string{"c", "--addr", "10.0.0.300"}, "four numbers"},
-		{[]string{"c", "--addr", ","}, `--addr: "," has no address`},
+		{[]string{"c", "--addr", ","}, `"," has no address beside a comma`},
 		{[]string{"c", "--addr", ""}, `--addr: "": is empty`},
 		{[]string{"c"}, "--addr is missing"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,12 +160,18 @@ func (a *app) target() (destination, error) {
 		}
 	}
 	if addr != "" {
-		c.Addrs = splitAddrs(addr)
+		var err error
+		if c.Addrs, err = splitAddrs(addr); err != nil {
+			return c, err
+		}
 	}
 	if len(c.Addrs) == 0 {
 		c.Addrs = []string{defaultAddr}
 	}
 	given := cmp.Or(g.token, env("HOLDFAST_TOKEN"))
+	if err := checkToken(given); err != nil {
+		return c, err
+	}
 	c.Token, c.explicit = cmp.Or(given, c.Token), given != ""
 	c.CA = cmp.Or(g.ca, env("HOLDFAST_CA"), c.CA)
 	c.Cert = cmp.Or(g.cert, env("HOLDFAST_CERT"), c.Cert)
@@ -189,8 +196,22 @@ func loadTLS(c profile.Context) (*tls.Config, error) {
 	return cfg, nil
 }
 
-func splitAddrs(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+// checkToken refuses a text that cannot be a token, without showing it.
+func checkToken(token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return usagef("--token or HOLDFAST_TOKEN: contains a blank, a line break or another character that no token " +
+			"has: copy the token again, without the end of its line")
+	}
+	return nil
+}
+
+// splitAddrs returns the addresses of a list with commas or blanks.
+func splitAddrs(s string) ([]string, error) {
+	if slices.ContainsFunc(strings.Split(s, ","), blank) {
+		return nil, usagef("--addr or HOLDFAST_ADDR: %q has no address beside a comma: want host:port, "+
+			"or several with one comma between two", s)
+	}
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' }), nil
 }
 
 // online returns a command function for f, which needs a client.

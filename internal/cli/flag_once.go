@@ -2,6 +2,9 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +62,11 @@ func (v *onceValue) Set(text string) error {
 	case !v.empty && strings.TrimSpace(text) == "":
 		return errEmpty
 	}
+	if !*v.off {
+		if err := checkNumber(v.Type(), text); err != nil {
+			return err
+		}
+	}
 	v.given = true
 	return v.Value.Set(text)
 }
@@ -74,8 +82,31 @@ type manyValue struct {
 
 // Set implements pflag.Value.
 func (v *manyValue) Set(text string) error {
-	if !v.empty && !*v.off && strings.TrimSpace(text) == "" {
+	switch {
+	case *v.off:
+	case !v.empty && strings.TrimSpace(text) == "":
 		return errEmpty
+	case v.Type() == "stringSlice" && text != "" && slices.ContainsFunc(strings.Split(text, ","), blank):
+		return errors.New("has an empty element: write one comma between two values, and none at an end")
 	}
 	return v.Value.Set(text)
+}
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// checkNumber refuses a whole number that reads differently to a person and to strconv, which takes
+// 010 for 8 and 0x10 for 16.
+func checkNumber(kind, text string) error {
+	if !strings.HasPrefix(kind, "int") && !strings.HasPrefix(kind, "uint") {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil || strconv.FormatInt(n, 10) == text {
+		return nil // the flag's own error is better
+	}
+	decimal, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+	if err != nil {
+		decimal = n
+	}
+	return fmt.Errorf("is not written as a decimal number: write %d", decimal)
 }

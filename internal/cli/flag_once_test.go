@@ -29,15 +29,19 @@ func wrongUses(f *pflag.Flag) []wrongFlag {
 	good := f.NoOptDefVal
 	switch kind := f.Value.Type(); {
 	case strings.Contains(kind, "uint"):
-		all, good = append(all, bad("three"), bad("1.5"), bad("-3"), bad("99999999999999999999")), "1"
+		all, good = append(all, bad("three"), bad("1.5"), bad("-3"), bad("99999999999999999999"),
+			bad("1e3"), bad("0x10"), bad("010"), bad("+5"), bad("1_000"), bad("NaN")), "1"
 	case strings.HasPrefix(kind, "int"):
-		all, good = append(all, bad("three"), bad("1.5"), bad("0x"), bad("99999999999999999999")), "1"
+		all, good = append(all, bad("three"), bad("1.5"), bad("0x"), bad("99999999999999999999"),
+			bad("1e3"), bad("0x10"), bad("010"), bad("+5"), bad("1_000"), bad("NaN")), "1"
 	case kind == "float64":
 		all, good = append(all, bad("half")), "1"
 	case kind == "duration" || kind == "time":
 		all, good = append(all, bad("soon"), bad("5"), bad("1 h"), bad("5m5")), "1s"
 	case kind == "bool":
 		all, good = append(all, bad("perhaps"), bad("yes"), bad("2")), "true"
+	case kind == "stringSlice":
+		all = append(all, bad(","), bad("a,,b"), bad("a,"), bad(",a"), bad("a, ,b"))
 	case kind == "string":
 		good = "x"
 	}

@@ -88,6 +88,9 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 	spec := &holdfastv1.MachineSpec{MacAddresses: s.macs, SshHostKeys: s.hostKeys}
 	m := spec.ProtoReflect()
 	for name, value := range s.text {
+		if scheme, _, isURL := strings.Cut(*value, "://"); name == "ssh_endpoint" && isURL {
+			return nil, usagef("--ssh: begins with %q, as a URL: leave it out: want host, host:port or user@host", scheme+"://")
+		}
 		m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOfString(*value))
 	}
 	return &holdfastv1.Machine{MachineId: id, Labels: labels, Spec: spec}, nil

@@ -78,6 +78,9 @@ func pairs(flag string, values []string) (map[string]string, error) {
 		if !ok || key == "" {
 			return nil, usagef("--%s: %q is not key=value", flag, v)
 		}
+		if _, twice := m[key]; twice {
+			return nil, usagef("--%s: %s is given twice: give it once", flag, key)
+		}
 		m[key] = value
 	}
 	return m, nil
@@ -95,16 +98,6 @@ func params(values []string) (map[string]string, error) {
 	for name, value := range m {
 		if value == "" {
 			return nil, usagef("--param: %s is empty: give a value, or leave the parameter out", name)
-		}
-	}
-	if len(m) < len(values) {
-		seen := map[string]bool{}
-		for _, v := range values {
-			name, _, _ := strings.Cut(v, "=")
-			if seen[name] {
-				return nil, usagef("--param: %s is given twice: give it once", name)
-			}
-			seen[name] = true
 		}
 	}
 	return m, nil

@@ -189,8 +189,13 @@ func (w *writer) scalar(n *yaml.Node, kind protoreflect.Kind, path string) error
 	case n.Tag == "!!bool":
 		w.buf.WriteString(strings.ToLower(n.Value))
 	case n.Tag == "!!int":
-		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
-			w.buf.WriteString(strconv.FormatInt(v, 10))
+		v, err := strconv.ParseInt(n.Value, 0, 64)
+		switch {
+		case err == nil && strconv.FormatInt(v, 10) != n.Value: // YAML 1.1 reads 010 as 8, YAML 1.2 as 10
+			return &Error{Line: n.Line, Msg: fmt.Sprintf("%s: %q is not written as a decimal number: "+
+				"write digits alone, without 0x, + or a zero before them", path, n.Value)}
+		case err == nil:
+			w.buf.WriteString(n.Value)
 			return nil
 		}
 		w.quoted(n.Value)
