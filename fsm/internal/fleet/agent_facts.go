@@ -24,8 +24,8 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []refusal.FieldViolation {
 	for _, f := range []struct{ name, value string }{
 		{"hostname", in.GetHostname()}, {"provider_name", in.GetProviderName()}, {"private_ip", in.GetPrivateIp()},
 	} {
-		if len(f.value) > MaxAgentText || strings.ContainsAny(f.value, "\x00\n\r") {
-			bad.Add(f.name, "must be one line of at most 255 bytes")
+		if len(f.value) > MaxAgentText || !lex.SingleLine(f.value) {
+			bad.Add(f.name, "must be one line of at most 255 bytes, without control and invisible characters")
 		}
 	}
 	if in.GetCpuMillicores() < 0 || in.GetMemoryMib() < 0 || in.GetGpuCount() < 0 {

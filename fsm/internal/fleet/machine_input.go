@@ -34,6 +34,8 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 		}
 		if v := m.GetLabels()[k]; len(v) > 256 {
 			bad.Add("labels."+k, "value has %d bytes, at most 256 are allowed", len(v))
+		} else if !lex.SingleLine(v) {
+			bad.Add("labels."+k, "value %q has a control or an invisible character", v)
 		}
 	}
 	s := m.GetSpec()
@@ -60,12 +62,12 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 		{"pool", &s.Pool}, {"bmc_credentials_ref", &s.BmcCredentialsRef}, {"ssh_credentials_ref", &s.SshCredentialsRef},
 	} {
 		*f.value = strings.TrimSpace(*f.value)
-		if len(*f.value) > 255 || strings.ContainsAny(*f.value, "\x00\n\r") {
-			bad.Add("spec."+f.name, "must be one line of at most 255 bytes")
+		if len(*f.value) > 255 || !lex.SingleLine(*f.value) {
+			bad.Add("spec."+f.name, "must be one line of at most 255 bytes, without control and invisible characters")
 		}
 	}
 	for i, k := range s.GetSshHostKeys() {
-		if kind, rest, ok := strings.Cut(k, " "); !ok || len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") ||
+		if kind, rest, ok := strings.Cut(k, " "); !ok || len(k) > 2048 || !lex.SingleLine(k) ||
 			rest == "" || !hostKeyKind(kind) {
 			bad.Add(fmt.Sprintf("spec.ssh_host_keys[%d]", i), "is not a public key such as ssh-ed25519 AAAA…, on one line")
 		}

@@ -36,6 +36,9 @@ func BMCEndpoint(s string) string {
 		!percentEncoded(path) || !SingleLine(path) || strings.Contains(path, " ") {
 		return fmt.Sprintf("%q has a path that is not allowed: %s", Clip(s, 100), wantBMC)
 	}
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		return fmt.Sprintf("%q has an IPv6 address without brackets: write [%s]", Clip(s, 100), host)
+	}
 	return wrongHostPort(host, wantBMC)
 }
 
@@ -82,7 +85,7 @@ func wrongHostPort(s, want string) string {
 }
 
 func isPort(s string) bool {
-	return s != "" && len(s) <= 5 && strings.Trim(s, "0123456789") == "" && strings.Trim(s, "0") != "" &&
+	return s != "" && len(s) <= 5 && strings.Trim(s, "0123456789") == "" && s[0] != '0' &&
 		(len(s) < 5 || s <= "65535")
 }
 

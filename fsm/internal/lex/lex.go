@@ -31,10 +31,23 @@ func Clip(s string, most int) string {
 	return s[:cut] + dots
 }
 
-// SingleLine reports whether a text has no control characters, so that it can be written into
-// line-based scripts.
-func SingleLine(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+// SingleLine reports whether a text has neither control characters nor invisible ones, so that it
+// can be written into line-based scripts, and looks like no other text.
+func SingleLine(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unseen) }
+
+// unseen reports whether a character is a control character, or a space without width, a mark of
+// direction or a separator of lines. The list is fixed, because that of a release of Go is not.
+func unseen(r rune) bool {
+	for _, in := range [][2]rune{
+		{0, 0x1f}, {0x7f, 0x9f}, {0xad, 0xad}, {0x34f, 0x34f}, {0x61c, 0x61c}, {0x115f, 0x1160}, {0x17b4, 0x17b5},
+		{0x180b, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0x3164, 0x3164}, {0xfeff, 0xfeff},
+		{0xffa0, 0xffa0}, {0xfff0, 0xfffb}, {0xe0000, 0xe0fff},
+	} {
+		if in[0] <= r && r <= in[1] {
+			return true
+		}
+	}
+	return false
 }
 
 // ValidName reports whether a text is 1 to most letters, digits, '.', '_', '-' or ':', with a
