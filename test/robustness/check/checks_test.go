@@ -68,6 +68,20 @@ func TestAcknowledged(t *testing.T) {
 	}
 	gap := entries("labels", "labels")
 	gap.History[machine][1].Sequence = 3
+	// cut returns a full history from whose beginning entries were dropped. The first and the last
+	// of the kept ones have a gap of dropped-1 between them.
+	cut := func(dropped uint64) *final.Record {
+		f := entries(make([]string, keptHistory)...)
+		all := f.History[machine]
+		for i, e := range all {
+			e.Sequence++
+			if i == len(all)-1 {
+				e.Sequence += dropped - 1
+			}
+		}
+		all[len(all)-1].To = "labels"
+		return f
+	}
 	active := record("q", "r")
 	active.Runs[0].Phase = holdfastv1.Run_RUNNING
 	for name, tt := range map[string]struct {
@@ -82,7 +96,11 @@ func TestAcknowledged(t *testing.T) {
 		"changed outcome":           {of(got(0, 10, "q", "r", "FAILED", 1)), record("q", "r"), "has SUCCEEDED"},
 		"active run":                {of(), active, "is RUNNING after everything has settled"},
 		"lost write": {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), entries("labels"),
-			"has 1 writes of labels, 2 were acknowledged"},
+			"has 1 writes of labels and dropped 0 entries, 2 were acknowledged"},
+		"dropped write": {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), cut(1), ""},
+		"lost write and a dropped one": {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1), wrote(0, 10, "c", "", 1)),
+			cut(1), "has 1 writes of labels and dropped 1 entries, 3 were acknowledged"},
+		"gap in a cut history":   {of(), cut(7), "has 1000 entries and ends with number 1007"},
 		"gap in the history":     {of(), gap, "has 2 entries and ends with number 3"},
 		"entry of another field": {of(wrote(0, 10, "a", "", 1)), entries("spec.rack"), "has 0 writes"},
 	} {
