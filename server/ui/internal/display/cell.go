@@ -63,14 +63,6 @@ func Number[N int | int32 | int64 | uint32 | uint64](n N) Cell {
 	return Cell{Class: "num", Parts: []Part{{Text: describe.Count(int(n))}}}
 }
 
-// Size returns a cell with a number of bytes; empty for 0, which means unknown.
-func Size(n int64) Cell {
-	if n == 0 {
-		return Cell{Class: "num"}
-	}
-	return Cell{Class: "num", Parts: []Part{{Text: Bytes(n)}}}
-}
-
 // When returns a cell with a time, which may be nil.
 func When(at *timestamppb.Timestamp) Cell {
 	if at == nil {
