@@ -63,7 +63,9 @@ func words(err error) string {
 		return "the other side closed the connection without an answer"
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return "the port does not speak TLS: use http:// in the endpoint, or the port of HTTPS"
-	case strings.Contains(err.Error(), "malformed "), strings.Contains(err.Error(), "invalid byte"),
+	case strings.Contains(err.Error(), "x509: "): // the HTTP of a server with an odd certificate may be right
+		return ""
+	case strings.Contains(err.Error(), "malformed HTTP "), strings.Contains(err.Error(), "malformed MIME "),
 		strings.Contains(err.Error(), "bad Content-Length"), strings.Contains(err.Error(), "unsupported transfer encoding"):
 		return "the answer is not valid HTTP: check the port of the endpoint"
 	}
