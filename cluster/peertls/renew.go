@@ -27,7 +27,7 @@ const RenewedFile = "renewed.pem"
 const (
 	renewRetries = 200 // attempts in the life of a certificate
 	renewMost    = 10 * time.Minute
-	renewLook    = time.Minute // between two looks at the time, which may be corrected meanwhile
+	renewPoll    = time.Minute // between two readings of the clock, which may be corrected meanwhile
 	renewLeast   = 500 * time.Millisecond
 	askTimeout   = 10 * time.Second
 )
@@ -62,7 +62,7 @@ func (s *Store) KeepRenewed(ctx context.Context, ask Ask) error {
 			pause = min(renewMost, s.cfg.Life/renewRetries)
 		}
 		select {
-		case <-time.After(max(renewLeast, min(pause, renewLook, s.cfg.Life/renewRetries))): // files may be replaced meanwhile
+		case <-time.After(max(renewLeast, min(pause, renewPoll, s.cfg.Life/renewRetries))): // files may be replaced meanwhile
 		case <-ctx.Done():
 			return nil
 		}
