@@ -31,7 +31,8 @@ func TestDeadlineOfStream(t *testing.T) {
 			var n atomic.Int32
 			return []string{startPeer(t, &fakePeer{watch: func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
 				if n.Add(1) > 1 {
-					return serving(0, nil)(r, s)
+					<-s.Context().Done()
+					return s.Context().Err()
 				}
 				time.Sleep(200 * time.Millisecond) // sleep: the peer is slow
 				return status.Error(codes.Unavailable, "no leader")
@@ -44,6 +45,19 @@ func TestDeadlineOfStream(t *testing.T) {
 				return status.Error(codes.Unavailable, "no leader")
 			}}).addr}
 		}, codes.Unavailable},
+		{"the peer does not answer", func(t *testing.T) []string {
+			return []string{startPeer(t, &fakePeer{watch: func(_ *holdfastv1.WatchRunsRequest, s eventStream) error {
+				<-s.Context().Done()
+				return s.Context().Err()
+			}}).addr}
+		}, codes.OK},
+		{"the peer ends the stream at the last moment", func(t *testing.T) []string {
+			return []string{startPeer(t, &fakePeer{watch: func(_ *holdfastv1.WatchRunsRequest, s eventStream) error {
+				end, _ := s.Context().Deadline()
+				time.Sleep(time.Until(end) - cutMargin/2) // sleep: before the client's own clock ends it
+				return status.Error(codes.Canceled, "stream terminated")
+			}}).addr}
+		}, codes.OK},
 		{"no events", func(t *testing.T) []string {
 			return []string{startPeer(t, &fakePeer{watch: serving(0, nil)}).addr}
 		}, codes.OK},

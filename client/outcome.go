@@ -50,15 +50,16 @@ type tryKey struct{}
 
 // try observes one request in transit.
 type try struct {
-	peer *peer
-	sent atomic.Bool
+	peer     *peer
+	sent     atomic.Bool // whether it has left on a connection
+	accepted atomic.Bool // whether the headers of its response have arrived
 }
 
 // watch returns a context that records when the request is sent and when a response
 // arrives.
-func (p *peer) watch(ctx context.Context) (context.Context, *atomic.Bool) {
+func (p *peer) watch(ctx context.Context) (context.Context, *try) {
 	t := &try{peer: p}
-	return context.WithValue(ctx, tryKey{}, t), &t.sent
+	return context.WithValue(ctx, tryKey{}, t), t
 }
 
 // tryHandler records both: gRPC offers no other way.
@@ -76,7 +77,10 @@ func (tryHandler) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	switch s.(type) {
 	case *stats.OutHeader:
 		t.sent.Store(true)
-	case *stats.InHeader, *stats.InPayload, *stats.InTrailer:
+	case *stats.InHeader:
+		t.accepted.Store(true)
+		t.peer.heard.now()
+	case *stats.InPayload, *stats.InTrailer:
 		t.peer.heard.now()
 	}
 }

@@ -54,12 +54,12 @@ func (p *peers) NewStream(
 	var err error
 	for range p.all {
 		peer := p.pick()
-		try, sent := peer.watch(p.outgoing(ctx, method))
+		ctx, try := peer.watch(p.outgoing(ctx, method))
 		var s grpc.ClientStream
-		if s, err = peer.conn.NewStream(try, desc, method, opts...); err == nil {
+		if s, err = peer.conn.NewStream(ctx, desc, method, opts...); err == nil {
 			return s, nil
 		}
-		if ctx.Err() != nil || classify(err, sent.Load()) != notApplied {
+		if ctx.Err() != nil || classify(err, try.sent.Load()) != notApplied {
 			return nil, err
 		}
 		p.order.Leave(peer.number)

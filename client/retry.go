@@ -206,14 +206,14 @@ func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
 		ctx, release = c.peers.watchdog(ctx, peer, hedge.First)
 		defer release()
 	}
-	ctx, sent := peer.watch(c.named(c.peers.outgoing(ctx, c.method)))
+	ctx, try := peer.watch(c.named(c.peers.outgoing(ctx, c.method)))
 	var header metadata.MD
 	err := peer.conn.Invoke(ctx, c.method, c.req, reply, append(slices.Clip(c.opts), grpc.Header(&header))...)
 	c.peers.observe(header)
 	if hung := watchdogError(ctx); hung != nil && status.Code(err) == codes.Canceled {
 		err = hung
 	}
-	return answer{classify(err, sent.Load()), err, reply}
+	return answer{classify(err, try.sent.Load()), err, reply}
 }
 
 // named adds the identity of a call that is repeated although it may have been applied. Otherwise

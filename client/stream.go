@@ -56,16 +56,14 @@ func finite(received bool, err error) (bool, error) {
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer
 	var wrong mismatches
-	var last *CallError       // of the part before
-	var refused time.Duration // how long that took
-	served := false
+	var last *CallError            // of the part before
+	served, silent := false, false // silent: last says nothing but that the time is up
 	for tries := 1; ; tries++ {
 		peer := p.pick()
 		began := time.Now()
-		received, sent, err := p.part(ctx, peer, method, next)
-		took := time.Since(began)
-		lasted, cut := took > p.tryTimeout, wasCut(ctx, err)
-		served = served || received || sent && (lasted || cut && took > max(cutMargin, 4*refused))
+		received, try, err := p.part(ctx, peer, method, next)
+		lasted, cut := time.Since(began) > p.tryTimeout, wasCut(ctx, err)
+		served = served || try.accepted.Load()
 		mine, failed := errors.AsType[callerError](err)
 		switch {
 		case errors.Is(err, errEnded):
@@ -73,7 +71,7 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		case failed:
 			return mine.err
 		case ctx.Err() != nil:
-			return cutOff(ctx.Err(), served, last)
+			return cutOff(ctx.Err(), served || silent, last)
 		case !resumable(err):
 			return err
 		}
@@ -86,14 +84,15 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		wrong.note(peer.number, err, p.cfg.TLS != nil)
 		wait := max(wrong.pause(len(p.all), p.delay(tries)), retryDelay(err))
 		if last == nil || !cut && !vague(err) { // the refusal before says more than the cut
-			last, refused = &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}, took
+			last = &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
+			silent = cut && try.sent.Load()
 		}
 		limit := p.cfg.ReconnectTimeout
 		if limit > 0 && time.Since(alone)+wait > limit || wrong.permanent(len(p.all)) {
 			return last
 		}
 		if err := sleep(ctx, wait); err != nil {
-			return cutOff(err, served, last)
+			return cutOff(err, served || silent, last)
 		}
 	}
 }
@@ -102,9 +101,7 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 // both sides differ by as much as the request takes.
 const cutMargin = 50 * time.Millisecond
 
-// wasCut reports whether the deadline ended a part, here or at the peer. Such a part may have
-// been refused a moment later, so it counts as served only if it took much longer than the
-// refusal before.
+// wasCut reports whether the deadline ended a part, here or at the peer.
 func wasCut(ctx context.Context, err error) bool {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Canceled:
@@ -126,21 +123,20 @@ func cutOff(cause error, served bool, last *CallError) error {
 }
 
 // part runs one part with its own context, so that its stream is always released. If there
-// is another peer, the watchdog ends a stream whose peer does not respond. sent reports whether the
-// request has left on a connection.
+// is another peer, the watchdog ends a stream whose peer does not respond.
 func (p *peers) part(
 	ctx context.Context, peer *peer, method string, next part,
-) (received, sent bool, err error) {
+) (received bool, _ *try, err error) {
 	ctx, release := p.watchdog(ctx, peer, streamQuiet)
 	defer release()
-	ctx, left := peer.watch(p.outgoing(ctx, method))
+	ctx, try := peer.watch(p.outgoing(ctx, method))
 	received, err = next(ctx, peer.conn)
 	if hung := watchdogError(ctx); hung != nil {
 		if _, mine := errors.AsType[callerError](err); !mine {
 			err = hung
 		}
 	}
-	return received, left.Load(), err
+	return received, try, err
 }
 
 // resumable reports whether another peer may succeed. A stopping server may end its streams

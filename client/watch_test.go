@@ -35,6 +35,11 @@ func serving(
 		if r.GetCursor() != wantCursor {
 			return status.Errorf(codes.Internal, "got cursor %d, want %d", r.GetCursor(), wantCursor)
 		}
+		if end == nil {
+			if err := s.SendHeader(nil); err != nil { // as a peer does at the start of a stream
+				return err
+			}
+		}
 		for _, e := range events {
 			if err := s.Send(e); err != nil {
 				return err

@@ -75,7 +75,11 @@ func (n *Node) InterceptStream(
 		return next(srv, ss)
 	}
 	index, stale, err := n.router.beginStream(ss.Context())
-	if herr := ss.SetHeader(n.router.header()); herr != nil {
+	setHeader := ss.SetHeader
+	if err == nil {
+		setHeader = ss.SendHeader // so that the client knows before the first message
+	}
+	if herr := setHeader(n.router.header()); herr != nil {
 		n.log.Debug("cannot set response headers", "error", herr)
 	}
 	if err != nil {
