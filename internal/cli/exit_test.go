@@ -399,6 +399,6 @@ func TestTimeLimitOfAWatch(t *testing.T) {
 	f.open = true
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "watch", "--timeout", "300ms"), ExitTimeout)
+	c.wantCode(t, c.run(t, f, "run", "watch", "--timeout", "3s"), ExitTimeout)
 	wantIn(t, "run watch", c.err.String(), "error: watch runs: time is up (--timeout)\n")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ func TestLabelSelectors(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"machine list -l env=prod", `labels."env" = "prod"`},
 		{"machine list -l env=prod,!canary --filter pool=gpu", `(pool=gpu) AND labels."env" = "prod" AND NOT labels."canary":*`},
-		{"machine watch --labels env --timeout 100ms", `labels."env":*`},
+		{"machine watch --labels env --timeout 3s", `labels."env":*`},
 		{"machine issues -l env", `(labels."env":*) AND ` + troubled},
 		{"node list -l env", `labels."env":*`},
 		{"run start -l env=prod --type REBOOT --dry-run", `labels."env" = "prod"`},
@@ -54,14 +55,19 @@ func TestWatchLimit(t *testing.T) {
 		inWave(3, "m-1", holdfastv1.Run_SUCCEEDED)}
 	f.open = true
 	startCluster(t, f)
-	var c command
-	c.run(t, f, "run", "list", "-w", "--limit", "1", "--timeout", "300ms")
-	if got := c.out.String(); strings.Count(got, "run-m-1") != 2 || strings.Contains(got, "run-m-2") {
-		t.Errorf("got %q, want both events of run-m-1 alone", got)
-	}
-	c = command{}
-	c.run(t, f, "machine", "list", "-w", "--limit", "2", "--timeout", "300ms", "-o", "name")
-	if got := c.out.String(); got != "m-123\nm-124\n" {
-		t.Errorf("got %q, want the first two machines", got)
+	for _, tt := range []struct{ args, want string }{
+		{"run list -w --limit 1 -o name", "run-m-1\nrun-m-1\n"},
+		{"machine list -w --limit 2 -o name", "m-123\nm-124\n"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := command{ctx: ctx}
+		done := make(chan int)
+		go func() { done <- c.run(t, f, strings.Fields(tt.args)...) }()
+		eventually(t, "the last line", func() bool { return len(c.out.String()) >= len(tt.want) })
+		cancel()
+		<-done
+		if got := c.out.String(); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.args, got, tt.want)
+		}
 	}
 }
