@@ -55,10 +55,10 @@ func importRules() []importRule {
 		{part: "internal/guard"},    // for tests only
 		{part: "internal/oidctest"}, // for tests only
 		{part: "internal/facts/known", never: impure},
-		{part: "fsm/...", may: []string{"proto/...", "internal/nearest", "internal/facts/known"},
+		{part: "fsm/...", may: []string{"proto/...", "internal/nearest", "internal/facts/known", "internal/hostaddr"},
 			tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
-		{part: "internal/hostaddr"},
+		{part: "internal/hostaddr", never: impure},
 		{part: "internal/imageformat"},
 		{part: "internal/portowner"},
 		{part: "internal/wait"},

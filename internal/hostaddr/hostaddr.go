@@ -1,9 +1,10 @@
 // Package hostaddr reads which address the host of a URL or an endpoint is, in every form that
 // clients accept. The rules about outgoing connections share it: server/egress, which operators
-// configure, for URLs that peers fetch, and providers/guard, which is fixed, for endpoints of
-// machines.
+// configure, for URLs that peers fetch, providers/guard, which is fixed, for endpoints of machines,
+// and fsm, which limits the endpoints that callers of pools may enter.
 //
-// It owns the forms of addresses. It must not decide which ones are allowed.
+// It owns the forms of addresses, and which ones are those of a host itself or of its cloud. It
+// must not decide which ones are allowed. Results of Apply depend on it: it must be pure.
 package hostaddr
 
 import (
@@ -13,17 +14,45 @@ import (
 	"strings"
 )
 
-// Within returns the IPv4 address to which a translator (NAT64, 6to4) or the IPv4-compatible form
-// leads.
+// ThisHost is how Reserved describes the addresses of the host itself.
+const ThisHost = "the peer itself"
+
+// Reserved returns what an address is, if it means something else on each host or belongs to the
+// host's cloud, and "" if it can be that of another host. An IPv6 address that leads to such an
+// IPv4 address is one too.
+func Reserved(a netip.Addr) string {
+	a = a.Unmap().WithZone("")
+	switch {
+	case a.IsLoopback(), a.IsUnspecified():
+		return ThisHost
+	case a.IsLinkLocalUnicast():
+		return "a link-local address"
+	case a == netip.MustParseAddr("fd00:ec2::254"):
+		return "the metadata service of a cloud"
+	}
+	if inner, ok := Within(a); ok {
+		return Reserved(inner)
+	}
+	return ""
+}
+
+// Within returns the IPv4 address to which an IPv6 address leads: by a translator (NAT64, also that
+// of a site, or SIIT), by 6to4, or in the mapped or compatible form.
 func Within(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
 	}
+	if a.Is4In6() {
+		return a.Unmap(), true
+	}
+	a = a.WithZone("") // no prefix contains an address with a zone
 	b := a.As16()
-	switch {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(a), netip.MustParsePrefix("::/96").Contains(a):
-		return netip.AddrFrom4([4]byte(b[12:])), true
-	case netip.MustParsePrefix("2002::/16").Contains(a):
+	for _, prefix := range []string{"64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96"} {
+		if netip.MustParsePrefix(prefix).Contains(a) {
+			return netip.AddrFrom4([4]byte(b[12:])), true
+		}
+	}
+	if netip.MustParsePrefix("2002::/16").Contains(a) {
 		return netip.AddrFrom4([4]byte(b[2:6])), true
 	}
 	return netip.Addr{}, false

@@ -22,11 +22,28 @@ func TestOf(t *testing.T) {
 func TestWithin(t *testing.T) {
 	for text, want := range map[string]string{
 		"64:ff9b::a9fe:a9fe": "169.254.169.254", "2002:7f00:1::": "127.0.0.1", "::127.0.0.1": "127.0.0.1",
-		"2001:db8::1": "", "10.0.0.1": "",
+		"64:ff9b:1::10.0.0.1": "10.0.0.1", "::ffff:0:10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1",
+		"::10.0.0.1%eth0": "10.0.0.1",
+		"2001:db8::1":     "", "10.0.0.1": "",
 	} {
 		a, ok := Within(netip.MustParseAddr(text))
 		if ok != (want != "") || ok && a.String() != want {
 			t.Errorf("%s: got %s, %t, want %q", text, a, ok, want)
+		}
+	}
+}
+
+func TestReserved(t *testing.T) {
+	for text, want := range map[string]string{
+		"127.0.0.1": ThisHost, "::1": ThisHost, "::": ThisHost, "0.0.0.0": ThisHost, "2002:7f00:1::": ThisHost,
+		"::ffff:0.0.0.0": ThisHost, "64:ff9b::127.9.9.9": ThisHost,
+		"169.254.169.254": "a link-local address", "fe80::1%eth0": "a link-local address",
+		"2002:a9fe:a9fe::": "a link-local address", "::169.254.169.254": "a link-local address",
+		"fd00:ec2::254": "the metadata service of a cloud",
+		"10.0.0.1":      "", "2001:db8::1": "", "64:ff9b::10.0.0.1": "", "2002:a00:1::": "",
+	} {
+		if got := Reserved(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -73,14 +73,7 @@ func elsewhere(_, address string, _ syscall.RawConn) error {
 
 // Reserved reports whether an address is that of this host, link-local, or the metadata service of
 // a cloud, also within an address of IPv6 that leads there.
-func Reserved(a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	if a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a == netip.MustParseAddr("fd00:ec2::254") {
-		return true
-	}
-	inner, ok := hostaddr.Within(a)
-	return ok && Reserved(inner)
-}
+func Reserved(a netip.Addr) bool { return hostaddr.Reserved(a) != "" }
 
 func allowed(a netip.Addr) error {
 	if Reserved(a) {

@@ -91,6 +91,7 @@ func isPort(s string) bool {
 
 // unusable returns the reason why no host can have an address.
 func unusable(a netip.Addr, bad func(why string) string) string {
+	a = a.Unmap()
 	switch {
 	case a.Zone() != "":
 		return bad("has a zone, which means something else on each peer")
@@ -115,10 +116,19 @@ func wrongName(s string, bad func(why string) string) string {
 			return bad("is not the name or the address of a host")
 		}
 	}
-	last := Lower(labels[len(labels)-1])
-	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") &&
-		strings.Trim(last[2:], "0123456789abcdef") == "" {
+	if endsInNumber(s) {
 		return bad("is not an address: an IPv4 address has four numbers from 0 to 255")
 	}
 	return ""
+}
+
+// endsInNumber reports whether the last part of a host is a number, in decimal, octal or
+// hexadecimal form. Names of hosts do not end in one.
+func endsInNumber(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	last := Lower(host[strings.LastIndexByte(host, '.')+1:])
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
 }

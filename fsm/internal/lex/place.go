@@ -3,6 +3,8 @@ package lex
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/holdfast-metal/holdfast/internal/hostaddr"
 )
 
 // PeerOnly returns what the host of an endpoint or URL is, if it means something else to each peer
@@ -17,36 +19,17 @@ func PeerOnly(endpoint string) string {
 		rest = rest[:i]
 	}
 	host := rest[strings.LastIndexByte(rest, '@')+1:]
-	a, err := netip.ParseAddr(host)
-	if err != nil {
+	if _, err := netip.ParseAddr(host); err != nil {
 		if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 			host = host[:i]
 		}
-		host = strings.TrimSuffix(Lower(strings.Trim(host, "[]")), ".")
-		a, err = netip.ParseAddr(host)
 	}
-	switch {
-	case err == nil:
-		return peerOnlyAddr(a)
-	case host == "localhost" || strings.HasSuffix(host, ".localhost"):
-		return "the peer itself"
+	if a, ok := hostaddr.Of(host); ok {
+		return hostaddr.Reserved(a)
 	}
-	return ""
-}
-
-// peerOnlyAddr is PeerOnly for an address, which may contain one of IPv4.
-func peerOnlyAddr(a netip.Addr) string {
-	a = a.WithZone("").Unmap()
-	if b := a.As16(); a.Is6() && netip.MustParsePrefix("64:ff9b::/96").Contains(a) {
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	switch {
-	case a.IsLoopback(), a.IsUnspecified():
-		return "the peer itself"
-	case a.IsLinkLocalUnicast():
-		return "a link-local address"
-	case a == netip.MustParseAddr("fd00:ec2::254"):
-		return "the metadata service of a cloud"
+	host = strings.TrimSuffix(Lower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return hostaddr.ThisHost
 	}
 	return ""
 }

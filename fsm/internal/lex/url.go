@@ -61,6 +61,9 @@ func isHostPort(s string) bool {
 		a, err := netip.ParseAddr(inner)
 		return closed && err == nil && a.Is6() && a.Zone() == ""
 	}
+	if _, err := netip.ParseAddr(host); err != nil && endsInNumber(host) {
+		return false // clients read 0177.1 and 2130706433 as different addresses, or none
+	}
 	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
 		return r < utf8.RuneSelf && !isLetter(byte(r)) && !isDigit(byte(r)) && !strings.ContainsRune("-._~", r)
 	})
