@@ -16,8 +16,6 @@ func hostTimes() map[string]string {
 		"cluster/clocks.go":                 "the clock that is compared",
 		"server/auth/relay.go":              "the time of a command",
 		"server/internal/console/record.go": "the time of a command",
-		"executor/bootstrap/bootstrap.go":   "the time of a command; a new cluster has no other clock",
-		"executor/lease/term.go":            "the answer to a heartbeat, which is not recorded",
 		"executor/executortest/lab.go":      "the time of a command",
 	}
 }

@@ -86,6 +86,21 @@ func (c *Clock) Latest() time.Time {
 	return own
 }
 
+// Doubtful reports whether Now may be wrong. The process has not compared the clocks yet, and the
+// host's clock and the recorded one differ, as in a peer that was down. Or the host's clock was
+// set, or its virtual machine paused, since it compared them.
+func (c *Clock) Doubtful() bool {
+	if c == nil {
+		return false
+	}
+	own, since := time.Now(), c.recorded()
+	if a := c.agreed.Load(); a != nil {
+		// Round removes the monotonic clock, which stands still in a paused machine.
+		own, since = own.Round(0), a.seen.Round(0).Add(time.Since(a.seen))
+	}
+	return !since.IsZero() && own.Sub(since).Abs() > fsm.ClocksAgree
+}
+
 func (c *Clock) set(at time.Time) {
 	if c != nil {
 		c.agreed.Store(&agreement{at: at, seen: time.Now()})

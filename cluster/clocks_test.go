@@ -105,6 +105,38 @@ func TestClockOfPeer(t *testing.T) {
 	}
 }
 
+// TestDoubtful checks when a peer cannot judge whether a credential has expired.
+func TestDoubtful(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		for _, tt := range []struct {
+			name          string
+			recorded, set time.Duration // compared with the host's clock; set: when it agreed with the others
+			want          bool
+		}{
+			{"just started", -time.Second, 0, false},
+			{"down for a day", -day, 0, true},
+			{"down for some minutes", -5 * time.Minute, 0, true},
+			{"host behind", day, 0, true},
+			{"compared, record behind", -day, time.Second, false},
+			{"compared, host ahead since it started", 0, day, false},
+		} {
+			begin := time.Now()
+			c := NewClock(func() time.Time { return begin.Add(tt.recorded) })
+			if tt.set > 0 {
+				c.set(begin.Add(-tt.set))
+				time.Sleep(time.Hour) // sleep: in a synctest bubble
+			}
+			if got := c.Doubtful(); got != tt.want {
+				t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
+			}
+		}
+		if NewClock(func() time.Time { return time.Time{} }).Doubtful() || (*Clock)(nil).Doubtful() {
+			t.Error("got a doubt without another clock")
+		}
+	})
+}
+
 // TestLatest checks the latest time that it may be: the host's clock counts unless clocks that
 // agree have shown within a minute that it is ahead.
 func TestLatest(t *testing.T) {

@@ -41,8 +41,14 @@ var _ cluster.LeaderTask = (*Task)(nil)
 // still use a client certificate.
 const ttl = 7 * 24 * time.Hour
 
-// pause is the time between two attempts.
-const pause = time.Second
+const (
+	// pause is the time between two attempts.
+	pause = time.Second
+	// patience is how long the task waits until a majority's clocks have confirmed the time. After
+	// that it believes the leader's, because a cluster with wrong clocks needs an admin too.
+	patience = 15 * time.Second
+	poll     = 50 * time.Millisecond
+)
 
 // Run implements cluster.LeaderTask.
 func (b *Task) Run(ctx context.Context, _ cluster.Term) error {
@@ -74,11 +80,13 @@ func (b *Task) try(ctx context.Context, secret string, hash []byte) (done bool, 
 	if v.Meta().GetBootstrapped() {
 		return true, nil
 	}
+	if v, err = b.dated(ctx, v); err != nil {
+		return false, err
+	}
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails
-	now := timestamppb.Now()
 	_, err = b.node.Apply(ctx, &internalv1.Command{
-		Time: now, Principal: "system",
+		Principal: "system",
 		Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
 			Sha256: hash,
 			Token: &holdfastv1.Token{
@@ -88,7 +96,7 @@ func (b *Task) try(ctx context.Context, secret string, hash []byte) (done bool, 
 				Bootstrap: true,
 				CreatedBy: "system",
 				Comment:   "the first token of the cluster",
-				ExpiresAt: timestamppb.New(now.AsTime().Add(ttl).Truncate(time.Second)),
+				ExpiresAt: timestamppb.New(v.Now().Add(ttl).Truncate(time.Second)),
 			},
 		}}},
 	})
@@ -96,6 +104,21 @@ func (b *Task) try(ctx context.Context, secret string, hash []byte) (done bool, 
 		return false, err
 	}
 	return true, b.show(secret)
+}
+
+// dated returns a view whose time is confirmed: that of the first leader's host alone may be wrong
+// by years, and would date the token and its end.
+func (b *Task) dated(ctx context.Context, v *fsm.View) (*fsm.View, error) {
+	for began := time.Now(); !v.Meta().GetClock().GetCompared() && time.Since(began) < patience; {
+		err := wait.Sleep(ctx, poll)
+		if err == nil {
+			v, err = b.node.View(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
 }
 
 func (b *Task) show(secret string) error {

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Sweep      time.Duration         // interval between checks of the deadlines. Default 250 ms
 	ClockEvery time.Duration         // interval between commits of the lease clock while there are leases. Default 2 s
+	Now        func() time.Time      // the cluster's time, which dates the answers. Default time.Now
 	Logger     *slog.Logger          // default: none
 	Registerer prometheus.Registerer // default: none
 }
@@ -47,6 +48,9 @@ type Engine struct {
 func NewEngine(cfg Config, p Proposer, s State) *Engine {
 	cfg.Sweep = cmp.Or(cfg.Sweep, 250*time.Millisecond)
 	cfg.ClockEvery = cmp.Or(cfg.ClockEvery, 2*time.Second)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	e := &Engine{cfg: cfg, proposer: p, state: s}
 	e.metrics = newMetrics(cfg.Registerer, e)

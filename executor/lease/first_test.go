@@ -25,6 +25,9 @@ func (l *lab) waits(t *testing.T, machines int, gap time.Duration) (longest time
 				if a.GetOutcome() != renewed {
 					t.Errorf("heartbeat of m-%d: got %v, want RENEWED", i, a.GetOutcome())
 				}
+				if off := a.GetAt().AsTime().Sub(sent.Add(-hostAhead)); off < 0 || off > time.Minute {
+					t.Errorf("heartbeat of m-%d: got a time %v after the cluster's", i, off)
+				}
 				longest, answers = max(longest, time.Since(sent)), answers+1
 			})
 		pass(gap)

@@ -52,6 +52,9 @@ func newLab(t *testing.T, seed uint64) *lab {
 	return l
 }
 
+// hostAhead is how far the clock of the leader's host is ahead of the cluster's time.
+const hostAhead = 24 * time.Hour
+
 // proposer commits for one leader while its network works.
 type proposer struct {
 	*lab
@@ -145,7 +148,7 @@ func (l *lab) lead(outage time.Duration) {
 	l.cut = &cut
 	p := proposer{lab: l, cut: &cut}
 	ctx, cancel := context.WithCancel(l.t.Context())
-	engine := lease.NewEngine(lease.Config{}, p, p)
+	engine := lease.NewEngine(lease.Config{Now: func() time.Time { return time.Now().Add(-hostAhead) }}, p, p)
 	l.engine.Store(engine)
 	l.done = make(chan error, 1)
 	term := cluster.NewTerm(l.term, func(context.Context) error {

@@ -206,7 +206,7 @@ func (ts *termState) renewed(e *entry) *internalv1.RenewalAnswer {
 		Outcome:    internalv1.RenewalAnswer_RENEWED,
 		TtlMs:      e.ttl.Milliseconds(),
 		IntervalMs: spread(e.kind, e.interval).Milliseconds(),
-		At:         timestamppb.Now(),
+		At:         timestamppb.New(ts.cfg.Now()),
 		PoolName:   e.owner.pool,
 	}
 }

@@ -134,6 +134,8 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 	case errors.Is(err, jwt.ErrExpired):
 		return nil, unauthenticated(ReasonTokenExpired,
 			"the access token expired at %s: get a new one", stamp(c.Expiry.Time()))
+	case errors.Is(err, jwt.ErrNotValidYet), errors.Is(err, jwt.ErrIssuedInTheFuture):
+		return nil, unauthenticated(ReasonTokenEarly, "the access token is not valid yet: is the clock of a peer wrong?")
 	case err != nil:
 		return nil, unauthenticated(ReasonTokenInvalid,
 			"invalid access token: want a signature of this cluster, an expiry, and the audience %q", AccessAudience)
@@ -194,7 +196,7 @@ func decode(part string, into any) bool {
 // error if the state could not be read.
 func (g *Gate) Client(ctx context.Context, id, secret, addr, method string) (*holdfastv1.Identity, error) {
 	who, err := g.client(ctx, id, secret, sourceOf(addr))
-	if err != nil {
+	if err = g.undecided(err); err != nil {
 		return nil, g.authFailed(&presented{source: sourceOf(addr), method: method}, err)
 	}
 	if e := g.limits.allow(who); e != nil {

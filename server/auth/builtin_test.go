@@ -104,7 +104,7 @@ func TestBuiltInIssuer(t *testing.T) {
 		{"without an end", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Expiry = nil })), ReasonTokenInvalid},
 		{"not yet", ours.sign(t,
 			accessClaims(func(c *AccessClaims) { c.NotBefore = jwt.NewNumericDate(time.Now().Add(time.Hour)) })),
-			ReasonTokenInvalid},
+			ReasonTokenEarly},
 		{"for others", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = jwt.Audience{"other"} })),
 			ReasonTokenInvalid},
 		{"without an audience", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = nil })), ReasonTokenInvalid},

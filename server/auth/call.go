@@ -55,7 +55,7 @@ func (g *Gate) Enter(ctx context.Context, method string) (context.Context, error
 // admit identifies a caller and counts the call.
 func (g *Gate) admit(ctx context.Context, p *presented, read bool) (*Caller, error) {
 	c, err := g.identify(ctx, p)
-	if err != nil {
+	if err = g.undecided(err); err != nil {
 		return nil, g.authFailed(p, err)
 	}
 	if c.Peer != g.cfg.PeerID && p.peer() {

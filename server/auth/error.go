@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,7 +22,9 @@ const (
 	ReasonTokenUnknown       = fsm.ReasonTokenUnknown
 	ReasonTokenRevoked       = fsm.ReasonTokenRevoked
 	ReasonTokenExpired       = fsm.ReasonTokenExpired
-	ReasonTokenInvalid       = "TOKEN_INVALID" // an access token with a bad signature, or for another audience
+	ReasonTokenInvalid       = "TOKEN_INVALID"       // an access token with a bad signature, or for another audience
+	ReasonTokenEarly         = "TOKEN_NOT_YET_VALID" // an access token that begins later
+	ReasonClockUnknown       = "CLOCK_NOT_COMPARED"  // this peer cannot judge yet whether a credential is valid now
 	ReasonCertificateExpired = "CERTIFICATE_EXPIRED"
 	ReasonIssuerUnreachable  = "ISSUER_UNREACHABLE"
 	ReasonRole               = "ROLE"    // the role does not allow the call
@@ -62,6 +65,31 @@ func (e *Error) GRPCStatus() *status.Status {
 		return d
 	}
 	return st
+}
+
+// judged returns the refusal of a credential. If only the time speaks against it, and this peer
+// does not know the time yet, the credential may be valid: it is neither refused nor accepted.
+func (g *Gate) judged(e *Error) *Error {
+	if e == nil || g.cfg.Doubtful == nil || !g.cfg.Doubtful() {
+		return e
+	}
+	switch e.Reason {
+	case ReasonTokenExpired, ReasonTokenEarly, ReasonCertificateExpired:
+		return &Error{
+			Code: codes.Unavailable, Reason: ReasonClockUnknown, Retry: time.Second,
+			Message: "cannot check the credentials: this peer has not compared its clock with the others yet: retry, " +
+				"or ask another peer (`holdfast cluster status` lists wrong clocks)",
+		}
+	}
+	return e
+}
+
+// undecided is judged for an error that may be no refusal.
+func (g *Gate) undecided(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return g.judged(e)
+	}
+	return err
 }
 
 func unauthenticated(reason, format string, args ...any) *Error {

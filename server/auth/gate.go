@@ -52,6 +52,9 @@ type Config struct {
 	RatePerSecond float64
 	// Now returns the time by which credentials expire; default time.Now.
 	Now func() time.Time
+	// Doubtful reports whether Now may be wrong, so that it proves no end and no beginning of a
+	// credential; nil: it is right.
+	Doubtful func() bool
 	// Logger defaults to a logger that discards everything.
 	Logger *slog.Logger
 	// Registerer registers the metrics; nil registers none.

@@ -199,6 +199,11 @@ func (g *Gate) readFresh(ctx context.Context, hash []byte, source string) (Recor
 // call. A certificate cannot be revoked, and its connection ends with it. The returned seen is
 // passed to the next check.
 func (g *Gate) recheck(c *Caller, before seen) (seen, *Error) {
+	now, err := g.stillGood(c, before)
+	return now, g.judged(err)
+}
+
+func (g *Gate) stillGood(c *Caller, before seen) (seen, *Error) {
 	id, now := c.Identity, g.now()
 	if !c.until.IsZero() && !now.Before(c.until) {
 		return before, unauthenticated(ReasonTokenExpired, "the access token expired at %s: get a new one", stamp(c.until))

@@ -273,6 +273,9 @@ func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity
 	case errors.As(err, &expired):
 		return nil, none, "", unauthenticated(ReasonTokenExpired,
 			"the access token of %s expired at %s: get a new one there", i.cfg.URL, stamp(expired.Expiry))
+	case err != nil && strings.Contains(err.Error(), "before the nbf"): // go-oidc has no type for it
+		return nil, none, "", unauthenticated(ReasonTokenEarly,
+			"the access token of %s is not valid yet (nbf): is the issuer's clock ahead?", i.cfg.URL)
 	case err != nil && (strings.Contains(err.Error(), "fetching keys") || ctx.Err() != nil):
 		return nil, none, "", i.unreachable(errors.New("fetch its keys")) // go-oidc wraps no cause here
 	case err != nil:
@@ -303,8 +306,8 @@ func (i *issuer) endOf(t *oidc.IDToken) (time.Time, *Error) {
 	last := t.IssuedAt.Add(most)
 	switch {
 	case t.IssuedAt.After(now.Add(issuedEarly)):
-		return last, unauthenticated(ReasonTokenInvalid, "the access token of %s was issued at %s, which is not yet",
-			i.cfg.URL, stamp(t.IssuedAt))
+		return last, unauthenticated(ReasonTokenEarly, "the access token of %s was issued at %s, which is not yet: is the "+
+			"issuer's clock ahead?", i.cfg.URL, stamp(t.IssuedAt))
 	case t.Expiry.Sub(now) <= most && t.IssuedAt.IsZero(), !t.Expiry.After(last):
 		return t.Expiry, nil
 	case t.IssuedAt.IsZero():

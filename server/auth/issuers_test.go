@@ -127,7 +127,7 @@ func TestIssuer(t *testing.T) {
 		{"for many", plain, key, map[string]any{"aud": []string{"x", "holdfast-dc1"}}, id("alice", 0), ""},
 		{"expired", plain, key, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}, nil, ReasonTokenExpired},
 		{"without an end", plain, key, map[string]any{"exp": nil}, nil, ReasonTokenExpired},
-		{"not yet", plain, key, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, nil, ReasonTokenInvalid},
+		{"not yet", plain, key, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, nil, ReasonTokenEarly},
 		{"unknown issuer", plain, key, map[string]any{"iss": "https://evil.example"}, nil,
 			ReasonTokenUnknown},
 		{"issuer with another spelling", plain, key, map[string]any{"iss": p.URL + "/"}, nil, ReasonTokenUnknown},

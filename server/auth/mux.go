@@ -174,7 +174,7 @@ func (g *Gate) guard(pattern string, rule Rule, writeError ErrorWriter, cookie c
 		if len(p.bearer) == 0 {
 			var over *Error
 			if p.cookie, over = cookie.of(r); over != nil {
-				refuse(w, r, writeError, over)
+				refuse(w, r, writeError, g.judged(over))
 				return
 			}
 			if p.cookie != nil {

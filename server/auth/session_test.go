@@ -112,7 +112,7 @@ func TestTokenLife(t *testing.T) {
 		{"30 years, a day ago", -25 * time.Hour, 30 * 365 * 24 * time.Hour, 0, ReasonTokenExpired},
 		{"without iat", 0, time.Hour, time.Hour, ""},
 		{"30 years without iat", 0, 30 * 365 * 24 * time.Hour, 0, ReasonTokenInvalid},
-		{"issued in the future", 29 * 365 * 24 * time.Hour, 30 * 365 * 24 * time.Hour, 0, ReasonTokenInvalid},
+		{"issued in the future", 29 * 365 * 24 * time.Hour, 30 * 365 * 24 * time.Hour, 0, ReasonTokenEarly},
 		{"a clock that is ahead by seconds", 30 * time.Second, time.Hour, time.Hour, ""},
 	} {
 		i := &issuer{cfg: Issuer{URL: "https://sso.example", MaxTokenHours: 24}, now: func() time.Time { return now }}

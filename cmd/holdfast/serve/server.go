@@ -188,7 +188,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 			Calls:          cfg.LookCalls,
 			Logger:         peerLog,
 			Registerer:     reg},
-		Leases:  lease.Config{Logger: peerLog, Registerer: reg},
+		Leases:  lease.Config{Now: clock.Now, Logger: peerLog, Registerer: reg},
 		Archive: cfg.archiveConfig.archiver(peerLog, reg),
 		Webhooks: webhook.Config{Transport: fetches.Transport(), RefuseOpen: cfg.OpenWebhooks == "refuse",
 			Logger: peerLog, Registerer: reg},
@@ -199,7 +199,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if retries == 0 {
 		retries = -1 // none: the server takes zero for its default
 	}
-	doors := cfg.gate(peerLog, reg, clusterOf(store), p.node.Member, clock.Now)
+	doors := cfg.gate(peerLog, reg, clusterOf(store), p.node.Member, clock)
 	doors.Transport = fetches.Transport()
 	gate, relay, err := auth.ForNode(doors, p.node, state)
 	if err != nil {
@@ -311,15 +311,15 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 
 // gate returns the authentication of callers.
 func (c *Config) gate(
-	log *slog.Logger, reg prometheus.Registerer, cluster string, member func(context.Context, *peertls.Caller) error,
-	now func() time.Time,
+	log *slog.Logger, reg prometheus.Registerer, name string, member func(context.Context, *peertls.Caller) error,
+	clock *cluster.Clock,
 ) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
 		perSecond = -1 // no limit: the gate takes zero for its default
 	}
-	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Member: member, Issuers: c.OIDCIssuers,
-		RatePerSecond: perSecond, Now: now, Logger: log, Registerer: reg}
+	return auth.Config{Insecure: c.Insecure, Cluster: name, PeerID: c.NodeID, Member: member, Issuers: c.OIDCIssuers,
+		RatePerSecond: perSecond, Now: clock.Now, Doubtful: clock.Doubtful, Logger: log, Registerer: reg}
 }
 
 // genesis returns the initial state of a new cluster.
