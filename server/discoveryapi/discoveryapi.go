@@ -86,13 +86,20 @@ func fail(w http.ResponseWriter, err error) {
 	if code == http.StatusConflict { // clients retry a 503 but not a 409 (docs/clients.md, 003)
 		code = http.StatusServiceUnavailable
 	}
-	refuse(w, code, members.Replace(httpjson.Message(err)))
+	refuse(w, code, httpjson.MessageAs(err, member))
 }
 
-// members replaces the names of fields with those of the members of this API.
-var members = strings.NewReplacer("target.service_name", "serviceName", "target.service_type", "serviceType",
-	"target.service_sub_type", "serviceSubType", "target.language_name", "languageName",
-	"target.language_type", "languageType", "target.language_sub_type", "languageSubType", "target.", "")
+// member returns the member of this API for a field of a service: serviceName for
+// target.service_name.
+func member(field string) string {
+	words := strings.Split(strings.TrimPrefix(strings.TrimPrefix(field, "target."), "state."), "_")
+	for i, w := range words[1:] {
+		if w != "" {
+			words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, "")
+}
 
 // done responds to a call whose response has no body.
 func done(w http.ResponseWriter, err error) {

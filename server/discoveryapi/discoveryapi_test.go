@@ -87,6 +87,10 @@ func TestBodies(t *testing.T) {
 	send("port as text", register, strings.Replace(tool, "9090", `"9090"`, 1), 200, "*")
 	send("id in upper case", base+"/update/"+strings.ToUpper(id), `{"timestamp":1736937000500,"healthy":true}`, 200, "")
 	send("port beyond ports", register, strings.Replace(tool, "9090", `70000`, 1), 400, "*")
+	send("no members", register, `{"port":1}`, 400,
+		wrong("serviceName: is required; host: is required; serviceType: is required"))
+	send("a value with the name of a field", register, strings.Replace(tool, "my-tool", `target.`+strings.Repeat("x", 300), 1),
+		400, wrong("serviceName: must be one line of at most 255 bytes"))
 	send("no name", register, `{"host":"h","port":1,"serviceType":"tool-invoker"}`, 400, "*")
 	for _, lacks := range []struct{ member, field string }{{`"host":"192.168.1.100",`, "host"}, {`"port":9090,`, "port"},
 		{`"serviceType":"tool-invoker",`, "service_type"}} {

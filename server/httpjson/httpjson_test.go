@@ -200,3 +200,34 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestMessageAs checks that a message names all fields as the caller does, and that a value which
+// looks like the name of a field stays as it is.
+func TestMessageAs(t *testing.T) {
+	refused := func(message string, fields ...string) error {
+		bad := &errdetails.BadRequest{}
+		for i := 0; i < len(fields); i += 2 {
+			bad.FieldViolations = append(bad.FieldViolations,
+				&errdetails.BadRequest_FieldViolation{Field: fields[i], Description: fields[i+1]})
+		}
+		st, err := status.New(codes.InvalidArgument, message).WithDetails(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Err()
+	}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{refused(`t.x_y: "t.x_y" is no name`, "t.x_y", `"t.x_y" is no name`), `xY: "t.x_y" is no name`},
+		{refused("t.x_y: is required (and 1 more)", "t.x_y", "is required", "z", "is required"),
+			"xY: is required; z: is required"},
+		{status.Error(codes.NotFound, "service t.x_y not found"), "service t.x_y not found"},
+		{refused("another text", "t.x_y", "is required"), "another text"},
+	} {
+		if got := httpjson.MessageAs(tt.err, strings.NewReplacer("t.x_y", "xY").Replace); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

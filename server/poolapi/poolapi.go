@@ -84,17 +84,22 @@ func lost(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 }
 
 func fail(w http.ResponseWriter, err error) {
-	refuse(w, httpjson.Status(err), members.Replace(httpjson.Message(err)))
+	refuse(w, httpjson.Status(err), httpjson.MessageAs(err, member))
 }
 
-// members replaces the names of fields with those of the members of this API.
-var members = strings.NewReplacer("pool.gpus", "gpus", "pool.pool_id", "pool_id", "pool.endpoint", "endpoint",
-	"pool.node_id", "node_id", "pool.region", "region", "pool.version", "version", "provider.provider_id", "provider_id",
-	"provider.endpoint", "endpoint", "provider.price_per_token", "pricing.per_token",
-	"provider.price_per_hour", "pricing.per_hour", "provider.total_gpus", "capacity.total_gpus",
-	"provider.total_vram_gb", "capacity.total_vram_gb", "provider.gpu_models", "capacity.gpu_models",
-	"provider.uptime_guarantee", "sla.uptime_guarantee", "provider.max_latency_ms", "sla.max_latency_ms",
-	"provider.currency", "pricing.currency", "provider.country", "geo.country", "provider.region", "geo.region")
+// member returns the member of this API for a field of a pool or provider.
+func member(field string) string {
+	if f, ok := strings.CutPrefix(field, "provider."); ok {
+		return cmp.Or(map[string]string{
+			"price_per_token": "pricing.per_token", "price_per_hour": "pricing.per_hour", "currency": "pricing.currency",
+			"total_gpus": "capacity.total_gpus", "total_vram_gb": "capacity.total_vram_gb",
+			"gpu_models": "capacity.gpu_models", "uptime_guarantee": "sla.uptime_guarantee",
+			"max_latency_ms": "sla.max_latency_ms", "country": "geo.country", "region": "geo.region",
+			"auth_token_sha256": "auth_token",
+		}[f], f)
+	}
+	return strings.TrimPrefix(field, "pool.")
+}
 
 // read decodes the body. If it is invalid, it writes the error and returns false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {

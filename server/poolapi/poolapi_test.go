@@ -105,12 +105,21 @@ func TestBodies(t *testing.T) {
 		calls = append(calls, apitest.Expect("impossible "+name, "pool", "POST", heartbeat, body, 400, "*"))
 	}
 	post("negative VRAM", register, `{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":-1}]}`, 400, "*")
+	post("a value with the name of a field", register, `{"pool_id":"pool-1","endpoint":"provider.region"}`, 400,
+		`{"error":"invalid_request","message":"endpoint: \"provider.region\" is not a URL such as http://10.0.0.7:9200"}`)
+	post("an odd spelling of an address", register, `{"pool_id":"pool-1","endpoint":"http://0x7f000001:9200"}`, 400,
+		`{"error":"invalid_request","message":"endpoint: \"http://0x7f000001:9200\" is not a URL such as http://10.0.0.7:9200"}`)
+	post("two GPUs with an id", register, `{"pool_id":"pool-1","endpoint":"http://10.0.0.7:9200","gpus":[{"id":0},{"id":0}]}`,
+		400, `{"error":"invalid_request","message":"gpus[1].id: 0 is the id of another GPU of the pool too"}`)
 	post("two ids in a heartbeat", heartbeat, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
 	post("two ids in a deregistration", deregister, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
 	post("a path that is no UTF-8", "/v2/pools/%ff/heartbeat", beat, 400,
 		`{"error":"invalid_request","message":"the path is not UTF-8"}`)
 	calls = append(calls,
 		apitest.Expect("a bad id", "admin", "POST", register, `{"pool_id":"a b"}`, 400, "*"),
+		apitest.Expect("a price below nothing", "operator", "POST", providers,
+			`{"provider_id":"x","endpoint":"https://gpu.example.com","pricing":{"per_hour":-1}}`, 400,
+			`{"error":"invalid_request","message":"pricing.per_hour: -1 is not 0 to 1e+09"}`),
 		apitest.Expect("a provider without an id", "operator", "POST", providers, `{}`, 400, "*"),
 		apitest.Expect("VRAM that is no number", "viewer", "GET", "/v2/pools?min_available_vram_gb=lots", "", 400, `{"error":"invalid_request","message":"min_available_vram_gb is \"lots\": want a number of gigabytes"}`),
 		apitest.Expect("VRAM below nothing", "viewer", "GET", "/v2/pools?min_available_vram_gb=-1", "", 400, "*"),
