@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -171,18 +172,51 @@ func checkQCOW2(head []byte) string {
 	return ""
 }
 
-// archiveKind returns the kind of a tar that is no root file system, or "".
+// archiveKind returns the kind of a tar that is no root file system, or "". It looks at the entries
+// up to the first one that a root has.
 func archiveKind(head []byte) Format {
-	h, err := tar.NewReader(bytes.NewReader(head)).Next()
-	if err != nil {
-		return ""
+	r := tar.NewReader(bytes.NewReader(head))
+	for {
+		h, err := r.Next()
+		if err != nil {
+			return ""
+		}
+		name := strings.Trim(strings.TrimPrefix(h.Name, "./"), "/")
+		top, below, _ := strings.Cut(name, "/")
+		file := h.Typeflag == tar.TypeReg && below == ""
+		switch {
+		case ofRoot(top):
+			return ""
+		case file && strings.HasSuffix(name, ".ovf"):
+			return "an OVA archive"
+		case file && isDiskName(name):
+			return "an archive of a disk"
+		case name == "oci-layout", name == "manifest.json", name == "repositories", top == "blobs",
+			below == "layer.tar", below == "json":
+			return "an archive of a container image"
+		case file && name == "metadata.yaml", name == "rootfs.squashfs":
+			return "an archive of a container image (LXD)"
+		case top == "rootfs", strings.HasPrefix(top, "root."):
+			return Format("a tar whose root is in the directory " + top)
+		}
 	}
-	name := strings.TrimPrefix(h.Name, "./")
-	switch {
-	case strings.HasSuffix(name, ".ovf"):
-		return "an OVA archive"
-	case name == "oci-layout", name == "manifest.json", strings.HasPrefix(name, "blobs/"):
-		return "an archive of a container image"
+}
+
+// ofRoot reports whether a name is that of a directory in the root of every system.
+func ofRoot(name string) bool {
+	switch name {
+	case "bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var":
+		return true
 	}
-	return ""
+	return false
+}
+
+// isDiskName reports whether a file is named like the image of a disk. Google's images are a
+// disk.raw in a tar.
+func isDiskName(name string) bool {
+	switch path.Ext(name) {
+	case ".raw", ".img", ".qcow2", ".vmdk", ".vhd", ".vhdx", ".vdi", ".iso":
+		return true
+	}
+	return false
 }

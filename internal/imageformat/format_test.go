@@ -102,6 +102,7 @@ func TestCheckAccepts(t *testing.T) {
 		{"QCOW2", "QCOW2", "NONE", qcow2(nil)},
 		{"QCOW2, version 2", "QCOW2", "NONE", with(0, "QFI\xfb\x00\x00\x00\x02", 512)},
 		{"a tar", "TAR", "NONE", tarOf(t, "etc/")},
+		{"a tar with files of its own", "TAR", "NONE", tarOf(t, ".dockerenv", "data/", "data/disk.raw", "etc/", "x.img")},
 		{"a disk in gzip", "RAW", "GZIP", gzipped(t, mbr())},
 		{"a disk in gzip, whose start is known", "RAW", "GZIP", gzipped(t, large)[:600]},
 		{"a disk in zstd", "RAW", "ZSTD", zstandard(t, mbr())},
@@ -163,6 +164,11 @@ func TestCheckRefuses(t *testing.T) {
 		{"clusters in zstd", "QCOW2", "NONE", qcow2(func(b []byte) { b[79], b[104] = 8, 1 }), "compressed with zstd"},
 		{"an unknown feature", "QCOW2", "NONE", qcow2(func(b []byte) { b[73] = 1 }), "unknown features"},
 		{"an OVA", "TAR", "NONE", tarOf(t, "vm.ovf", "vm.vmdk"), "an OVA archive"},
+		{"a disk in a tar, as of Google", "TAR", "NONE", tarOf(t, "disk.raw"), "an archive of a disk"},
+		{"a disk with its sum in a tar", "TAR", "GZIP", gzipped(t, tarOf(t, "./SHA256SUMS", "./azure.vhd")), "an archive of a disk"},
+		{"a container image of LXD", "TAR", "NONE", tarOf(t, "metadata.yaml", "templates/"), "(LXD)"},
+		{"a container image of docker save", "TAR", "NONE", tarOf(t, "0123/", "0123/layer.tar"), "a container image"},
+		{"a root in a directory", "TAR", "ZSTD", zstandard(t, tarOf(t, "root.x86_64/", "root.x86_64/etc/")), "root.x86_64"},
 		{"a container image", "TAR", "NONE", tarOf(t, "oci-layout"), "a container image"},
 	}
 	for _, tt := range tests {
