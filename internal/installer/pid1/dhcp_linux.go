@@ -55,18 +55,38 @@ func (d *dhcp) do(question func(*nclient4.Client) (*nclient4.Lease, error)) (len
 func (d *dhcp) length() time.Duration { return d.lease.ACK.IPAddressLeaseTime(unsaid) }
 
 // addr returns the address and the other settings from the server.
-func (d *dhcp) addr() (addr Addr, err error) {
-	ack := d.lease.ACK
+func (d *dhcp) addr() (addr Addr, err error) { return addrOf(d.lease.ACK) }
+
+// microsoftRoutes is the code under which servers send static routes to Windows, in the form of
+// option 121. Some send nothing else.
+const microsoftRoutes = dhcpv4.GenericOptionCode(249)
+
+// addrOf returns the settings in the acknowledgement of a server. If that has no netmask, which is
+// optional (RFC 2132 §3.3), the class of the address decides, as in the kernel.
+func addrOf(ack *dhcpv4.DHCPv4) (addr Addr, err error) {
 	ip, ok := netip.AddrFromSlice(ack.YourIPAddr.To4())
-	ones, size := ack.SubnetMask().Size()
-	if !ok || size == 0 {
+	mask := ack.SubnetMask()
+	if mask == nil {
+		mask = ack.YourIPAddr.DefaultMask()
+	}
+	ones, size := mask.Size()
+	if !ok || ip.IsUnspecified() || size == 0 {
 		return Addr{}, fmt.Errorf("the lease has no address or netmask: %s", ack.Summary())
 	}
 	addr.Prefix = netip.PrefixFrom(ip, ones)
-	if r := ack.Router(); len(r) > 0 {
-		addr.Gateway, _ = netip.AddrFromSlice(r[0].To4())
+	for _, r := range ack.Router() {
+		if via, ok := netip.AddrFromSlice(r.To4()); ok && !via.IsUnspecified() && !addr.Gateway.IsValid() {
+			addr.Gateway = via
+		}
 	}
-	for _, r := range ack.ClasslessStaticRoute() {
+	routes := ack.ClasslessStaticRoute()
+	if raw := ack.Options.Get(microsoftRoutes); len(routes) == 0 && len(raw) > 0 {
+		var others dhcpv4.Routes
+		if others.FromBytes(raw) == nil { // else they cost only themselves
+			routes = others
+		}
+	}
+	for _, r := range routes {
 		if route, ok := staticRoute(r); ok {
 			addr.Routes = append(addr.Routes, route)
 		}

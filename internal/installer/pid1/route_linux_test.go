@@ -154,3 +154,49 @@ func TestReach(t *testing.T) {
 		t.Error("no answer: got nil, want an error")
 	}
 }
+
+// TestAddrOf checks which settings are read of the acknowledgements of servers.
+func TestAddrOf(t *testing.T) {
+	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
+	routes := dhcpv4.Routes{{Dest: &net.IPNet{IP: net.IPv4(10, 9, 0, 0), Mask: net.CIDRMask(16, 32)}, Router: net.IPv4(10, 0, 0, 2)}}
+	mask := dhcpv4.WithNetmask(net.CIDRMask(24, 32))
+	tests := []struct {
+		name   string
+		ip     net.IP
+		has    []dhcpv4.Modifier
+		want   Addr
+		refuse bool
+	}{
+		{"a router", net.IPv4(10, 0, 0, 7), []dhcpv4.Modifier{mask, dhcpv4.WithRouter(net.IPv4(10, 0, 0, 1))},
+			Addr{Prefix: prefix("10.0.0.7/24"), Gateway: addr("10.0.0.1")}, false},
+		{"no netmask", net.IPv4(192, 168, 3, 7), nil, Addr{Prefix: prefix("192.168.3.7/24")}, false},
+		{"an empty router first", net.IPv4(10, 0, 0, 7),
+			[]dhcpv4.Modifier{mask, dhcpv4.WithRouter(net.IPv4zero, net.IPv4(10, 0, 0, 1))},
+			Addr{Prefix: prefix("10.0.0.7/24"), Gateway: addr("10.0.0.1")}, false},
+		{"static routes", net.IPv4(10, 0, 0, 7), []dhcpv4.Modifier{mask, dhcpv4.WithOption(dhcpv4.OptClasslessStaticRoute(routes...))},
+			Addr{Prefix: prefix("10.0.0.7/24"), Routes: []Route{{prefix("10.9.0.0/16"), addr("10.0.0.2")}}}, false},
+		{"static routes under Microsoft's code", net.IPv4(10, 0, 0, 7),
+			[]dhcpv4.Modifier{mask, dhcpv4.WithOption(dhcpv4.OptGeneric(microsoftRoutes, routes.ToBytes()))},
+			Addr{Prefix: prefix("10.0.0.7/24"), Routes: []Route{{prefix("10.9.0.0/16"), addr("10.0.0.2")}}}, false},
+		{"static routes that are cut off", net.IPv4(10, 0, 0, 7),
+			[]dhcpv4.Modifier{mask, dhcpv4.WithOption(dhcpv4.OptGeneric(microsoftRoutes, []byte{16, 10}))},
+			Addr{Prefix: prefix("10.0.0.7/24")}, false},
+		{"no address", net.IPv4zero, []dhcpv4.Modifier{mask}, Addr{}, true},
+		{"a netmask with a hole", net.IPv4(10, 0, 0, 7), []dhcpv4.Modifier{dhcpv4.WithNetmask(net.IPv4Mask(255, 0, 255, 0))},
+			Addr{}, true},
+	}
+	for _, tt := range tests {
+		ack, err := dhcpv4.New(append(tt.has, dhcpv4.WithYourIP(tt.ip))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := addrOf(ack)
+		if (err != nil) != tt.refuse {
+			t.Errorf("%s: got %v, want an error: %v", tt.name, err, tt.refuse)
+		}
+		if diff := cmp.Diff(tt.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+			cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
