@@ -51,5 +51,8 @@ func firstKnown(values ...string) string {
 	return ""
 }
 
+// SameSerial reports whether two serial numbers are the same: see known.SameSerial.
+func SameSerial(a, b string) bool { return known.SameSerial(a, b) }
+
 // Known returns s, or "" if s is a placeholder: see known.Text.
 func Known(s string) string { return known.Text(s) }

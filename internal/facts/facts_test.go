@@ -138,7 +138,7 @@ func TestBoard(t *testing.T) {
 			"product_serial", "Default string\n",
 			dmi+"chassis_serial", "0\n", dmi+"board_serial", "MB-77\n", dmi+
 				"product_uuid", "00000000-0000-0000-0000-000000000000\n"),
-			Board{Serial: "0", BootMode: "bios"}},
+			Board{Serial: "MB-77", BootMode: "bios"}},
 		{"not root", tree(dmi+"sys_vendor", "QEMU\n"), Board{Vendor: "QEMU", BootMode: "bios"}},
 		{"an ARM board", tree("proc/device-tree/model", "Raspberry Pi 4 Model B\x00", "proc/device-tree/serial-number",
 			"10000000abcdef\x00"),
@@ -161,8 +161,10 @@ func TestKnown(t *testing.T) {
 		"01234567890123456789AB":               "", "1234567890": "", "0123456789ABCDEF": "", "OEM Define 3": "",
 		"Undefined":   "",
 		"Unspecified": "", "None Provided": "", "00020003-0004-0005-0006-000700080009": "", "12345": "12345",
-		"abcdeg1": "abcdeg1",
-		"....":    "", "-": "", "To be filled by O.E.M.": "",
+		"abcdeg1": "abcdeg1", "0": "", "Unknow": "", "(none)": "", "[Empty]": "", "TBD": "", "Filled By OEM": "",
+		"Type2 - Board Serial Number": "", "A1_SerNum0": "", "MB-1234567890": "", "BSN12345678901234567": "",
+		"NO DIMM": "", "MB-1234567891": "MB-1234567891", "SN-0001": "SN-0001", "SKYBSN1234567890": "SKYBSN1234567890",
+		"....": "", "-": "", "To be filled by O.E.M.": "",
 		"03000200-0400-0500-0006-000700080009": "", "bad\x01": "", "\xff\xfe": "", "": "",
 	} {
 		if got := Known(s); got != want {

@@ -12,8 +12,10 @@ import "strings"
 // unset fields. Many machines share these, so they identify none.
 func Text(s string) string {
 	s = strings.TrimSpace(s)
-	switch lower(strings.Trim(s, ".")) {
-	case "", "none", "n/a", "na", "null", "unknown", "default string", "to be filled by o.e.m", "not specified",
+	switch lower(strings.Trim(s, ".()<>[]{}*")) {
+	case "", "0", "none", "unknow", "tbd", "to be defined", "to be determined", "fill by oem", "filled by oem", "not present",
+		"not installed", "not assigned", "not programmed", "no module installed", "no dimm", "uninitialized", "blank",
+		"dummy", "missing", "standard", "n/a", "na", "null", "unknown", "default string", "to be filled by o.e.m", "not specified",
 		"not applicable", "not available", "system serial number", "system product name", "system manufacturer",
 		"chassis serial number",
 		"base board serial number", "serial number", "oem", "o.e.m", "invalid", "empty", "123456789", "0123456789",
@@ -24,7 +26,8 @@ func Text(s string) string {
 		return ""
 	}
 	if l := lower(s); strings.HasPrefix(l, "oem define") || strings.HasPrefix(l, "oem string") ||
-		strings.HasPrefix(l, "to be filled") || counts(l) {
+		strings.HasPrefix(l, "to be filled") || strings.HasSuffix(l, "serial number") || strings.Contains(l, "sernum") ||
+		counts(l) || countsBehind(l) {
 		return ""
 	}
 	// One repeated character and dashes, such as a UUID of zeros.
@@ -35,6 +38,14 @@ func Text(s string) string {
 		return ""
 	}
 	return s
+}
+
+// countsBehind reports whether a text only counts upwards behind a few letters, such as
+// MB-1234567890 or BSN12345678901234567.
+func countsBehind(s string) bool {
+	const letters, shortest = 5, 9
+	rest := strings.TrimLeft(s, "abcdefghijklmnopqrstuvwxyz-_ ")
+	return len(s)-len(rest) <= letters && len(rest) >= shortest && counts(rest)
 }
 
 // counts reports whether a text only counts upwards, such as 1234567890 or 01234567890123456789AB.
