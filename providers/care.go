@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/facts"
 )
 
 // Functions of a BMC other than power and boot.
@@ -99,8 +101,42 @@ type Inventory struct {
 	Unread []string
 }
 
+// DropPlaceholders removes texts that vendors put into unset fields. They identify no machine and
+// no part, and contradict nothing.
+func (v *Inventory) DropPlaceholders() {
+	texts := []*string{&v.Manufacturer, &v.Model, &v.Serial, &v.BoardSerial, &v.UUID}
+	for i := range v.CPUs {
+		texts = append(texts, &v.CPUs[i].Serial)
+	}
+	for i := range v.Memory {
+		texts = append(texts, &v.Memory[i].Serial)
+	}
+	for i := range v.Disks {
+		texts = append(texts, &v.Disks[i].Serial)
+	}
+	for _, cards := range [][]Card{v.GPUs, v.PCIe} {
+		for i := range cards {
+			texts = append(texts, &cards[i].Serial)
+		}
+	}
+	for _, t := range texts {
+		*t = facts.Known(*t)
+	}
+}
+
 // PartKinds returns the kinds of parts that Unread may have.
 func PartKinds() []string { return []string{"cpu", "memory", "disk", "nic", "gpu", "pcie"} }
+
+// PartState is the state of a part in an inventory. The zero value means that it is not known.
+type PartState string
+
+// States of parts. Those of network ports are PartUp and PartDown.
+const (
+	PartOK     PartState = "ok"
+	PartFailed PartState = "failed"
+	PartUp     PartState = "up"
+	PartDown   PartState = "down"
+)
 
 // CPU is a processor.
 type CPU struct {
@@ -109,16 +145,16 @@ type CPU struct {
 	Cores   int
 	Threads int
 	Serial  string
-	Healthy bool
+	State   PartState
 }
 
 // DIMM is a memory module.
 type DIMM struct {
-	Slot    string
-	Bytes   int64
-	Type    string // e.g. DDR5
-	Serial  string
-	Healthy bool
+	Slot   string
+	Bytes  int64
+	Type   string // e.g. DDR5
+	Serial string
+	State  PartState
 }
 
 // Disk is a drive.
@@ -129,7 +165,7 @@ type Disk struct {
 	Bytes    int64
 	Media    string // SSD, HDD
 	Firmware string
-	Healthy  bool // false also if a failure is predicted
+	State    PartState // failed also if a failure is predicted
 }
 
 // Card is an accelerator or a PCI Express device.
@@ -139,7 +175,7 @@ type Card struct {
 	Serial   string
 	Firmware string
 	Bytes    int64 // memory of an accelerator
-	Healthy  bool
+	State    PartState
 }
 
 // NIC is a network port.
@@ -147,5 +183,5 @@ type NIC struct {
 	Name string
 	MAC  string // lower case, with colons
 	Mbps int
-	Up   bool
+	Link PartState // PartUp or PartDown
 }

@@ -59,6 +59,7 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 		if err != nil {
 			return err
 		}
+		v.DropPlaceholders()
 		a.Inventory = hardwareOf(v)
 		a.Prove(map[string]string{
 			"serial": task.Clean(v.Serial),
@@ -102,12 +103,12 @@ func memoryText(v *providers.Inventory) string {
 	return describe.AtLeast(partial, fmt.Sprintf("%d GiB of memory", v.MemoryBytes>>30))
 }
 
-// positive returns a quantity of which 0 means unknown.
+// positive returns a quantity of which 0 means unknown. One that T cannot hold is not known either.
 func positive[T, N int | int32 | int64](n N) *T {
-	if n <= 0 {
+	v := T(n)
+	if n <= 0 || N(v) != n {
 		return nil
 	}
-	v := T(n)
 	return &v
 }
 
@@ -159,12 +160,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		BmcVersion:   task.Clean(v.BMC),
 		MemoryBytes:  positive[int64](v.MemoryBytes),
 	}
-	state := func(healthy bool) string {
-		if healthy {
-			return "ok"
-		}
-		return "failed"
-	}
+	state := func(s providers.PartState) string { return cmp.Or(string(s), "unknown") }
 	add := func(p *holdfastv1.HardwarePart) {
 		p.Slot, p.Model, p.Serial = task.Clean(p.GetSlot()), task.Clean(p.GetModel()), task.Clean(p.GetSerial())
 		p.Firmware, p.Mac = task.Clean(p.GetFirmware()), task.Clean(p.GetMac())
@@ -178,7 +174,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 			Serial:  c.Serial,
 			Cores:   positive[int32](c.Cores),
 			Threads: positive[int32](c.Threads),
-			State:   state(c.Healthy),
+			State:   state(c.State),
 		})
 	}
 	for _, d := range v.Memory {
@@ -188,7 +184,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 			Model:  d.Type,
 			Serial: d.Serial,
 			Bytes:  positive[int64](d.Bytes),
-			State:  state(d.Healthy),
+			State:  state(d.State),
 		})
 	}
 	for _, d := range v.Disks {
@@ -199,7 +195,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 			Serial:   d.Serial,
 			Firmware: d.Firmware,
 			Bytes:    positive[int64](d.Bytes),
-			State:    state(d.Healthy),
+			State:    state(d.State),
 		})
 	}
 	for _, cards := range []struct {
@@ -214,16 +210,13 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 				Serial:   c.Serial,
 				Firmware: c.Firmware,
 				Bytes:    positive[int64](c.Bytes),
-				State:    state(c.Healthy),
+				State:    state(c.State),
 			})
 		}
 	}
 	for _, n := range v.NICs {
-		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: macOf(n), Mbps: positive[int32](n.Mbps), State: "down"}
-		if n.Up {
-			p.State = "up"
-		}
-		add(p)
+		add(&holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: macOf(n), Mbps: positive[int32](n.Mbps),
+			State: state(n.Link)})
 	}
 	for _, m := range v.Missing {
 		h.Missing = append(h.Missing, task.Clean(m))

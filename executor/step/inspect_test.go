@@ -1,6 +1,7 @@
 package step
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,5 +35,25 @@ func TestContradictions(t *testing.T) {
 		if diff := cmp.Diff(tc.want, contradictions(m, &tc.is)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
+	}
+}
+
+// TestStatesOfParts checks that a state that is not known is recorded as that, and that a quantity
+// that the record cannot hold is left out.
+func TestStatesOfParts(t *testing.T) {
+	t.Parallel()
+	h := hardwareOf(&providers.Inventory{
+		Memory: []providers.DIMM{{Slot: "A1", State: providers.PartOK}, {Slot: "A2"}},
+		Disks:  []providers.Disk{{Slot: "1", State: providers.PartFailed}},
+		NICs: []providers.NIC{{Name: "1", Link: providers.PartUp, Mbps: 1 << 40}, {Name: "2", Link: providers.PartDown, Mbps: 10},
+			{Name: "3"}},
+	})
+	var got []string
+	for _, p := range h.GetParts() {
+		got = append(got, fmt.Sprint(p.GetKind(), " ", p.GetSlot(), " ", p.GetState(), " ", p.GetMbps()))
+	}
+	want := []string{"memory A1 ok 0", "memory A2 unknown 0", "disk 1 failed 0", "nic 1 up 0", "nic 2 down 10", "nic 3 unknown 0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
 	}
 }

@@ -135,12 +135,16 @@ func (c *call) inventory(struct{}) (any, error) {
 			h>>32, h>>16&0xffff, h>>4&0xfff, h&0xfff, h&0xffffffffffff),
 	}
 	for i := range 2 {
+		link := providers.PartUp
+		if i > 0 {
+			link = providers.PartDown
+		}
 		v.CPUs = append(v.CPUs, providers.CPU{
 			Slot:    fmt.Sprint("CPU ", i+1),
 			Model:   "Fake 9654",
 			Cores:   32,
 			Threads: 64,
-			Healthy: true,
+			State:   providers.PartOK,
 		})
 		v.Disks = append(v.Disks, providers.Disk{
 			Slot:     fmt.Sprint(i + 1),
@@ -149,23 +153,23 @@ func (c *call) inventory(struct{}) (any, error) {
 			Bytes:    960 << 30,
 			Media:    "SSD",
 			Firmware: "1.2",
-			Healthy:  true,
+			State:    providers.PartOK,
 		})
 		v.NICs = append(v.NICs, providers.NIC{
 			Name: fmt.Sprint("nic", i+1),
 			MAC: fmt.Sprintf("02:%02x:%02x:%02x:%02x:%02x",
 				h>>24&0xff, h>>16&0xff, h>>8&0xff, h&0xff, i),
 			Mbps: 25000,
-			Up:   i == 0,
+			Link: link,
 		})
 	}
 	for i := range 4 {
 		v.Memory = append(v.Memory, providers.DIMM{
-			Slot:    fmt.Sprint("DIMM ", i+1),
-			Bytes:   32 << 30,
-			Type:    "DDR5",
-			Serial:  fmt.Sprintf("M%08X%d", h>>32, i+1),
-			Healthy: true,
+			Slot:   fmt.Sprint("DIMM ", i+1),
+			Bytes:  32 << 30,
+			Type:   "DDR5",
+			Serial: fmt.Sprintf("M%08X%d", h>>32, i+1),
+			State:  providers.PartOK,
 		})
 		v.MemoryBytes += 32 << 30
 	}

@@ -53,7 +53,7 @@ func found(v *providers.Inventory, i *inventory.InventoryType) {
 	v.BIOS = vendor.Firmware.Version
 	v.MemoryBytes = int64(i.Memory.PhysicalMb) << 20
 	if i.CPU.Count > 0 {
-		v.CPUs = []providers.CPU{{Model: i.CPU.ModelName, Threads: i.CPU.Count, Healthy: true}}
+		v.CPUs = []providers.CPU{{Model: i.CPU.ModelName, Threads: i.CPU.Count}}
 	}
 	for _, d := range i.Disks {
 		media := "SSD"
@@ -61,12 +61,11 @@ func found(v *providers.Inventory, i *inventory.InventoryType) {
 			media = "HDD"
 		}
 		v.Disks = append(v.Disks, providers.Disk{
-			Slot:    d.Name,
-			Model:   strings.TrimSpace(d.Vendor + " " + d.Model),
-			Serial:  d.Serial,
-			Bytes:   d.Size,
-			Media:   media,
-			Healthy: true,
+			Slot:   d.Name,
+			Model:  strings.TrimSpace(d.Vendor + " " + d.Model),
+			Serial: d.Serial,
+			Bytes:  d.Size,
+			Media:  media,
 		})
 	}
 	for _, n := range i.Interfaces {
@@ -74,7 +73,7 @@ func found(v *providers.Inventory, i *inventory.InventoryType) {
 			Name: n.Name,
 			MAC:  strings.ToLower(n.MACAddress),
 			Mbps: n.SpeedMbps,
-			Up:   n.HasCarrier,
+			Link: map[bool]providers.PartState{true: providers.PartUp, false: providers.PartDown}[n.HasCarrier],
 		})
 	}
 }
@@ -101,10 +100,10 @@ func properties(v *providers.Inventory, n *node, why string) {
 	}
 	v.MemoryBytes = number("memory_mb") << 20
 	if c := number("cpus"); c > 0 {
-		v.CPUs = []providers.CPU{{Threads: int(c), Healthy: true}}
+		v.CPUs = []providers.CPU{{Threads: int(c)}}
 	}
 	if gb := number("local_gb"); gb > 0 {
-		v.Disks = []providers.Disk{{Bytes: gb << 30, Healthy: true}}
+		v.Disks = []providers.Disk{{Bytes: gb << 30}}
 	}
 	if s, ok := prop["vendor"].(string); ok {
 		v.Manufacturer = clip(s)

@@ -3,6 +3,7 @@ package redfishtest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -32,7 +33,8 @@ type Answer struct {
 type Request struct {
 	Method, Path string
 	Status       int
-	Unnamed      bool // no answer had named the path
+	Unnamed      bool   // no answer had named the path
+	Body         string // of another method than GET
 }
 
 // NewTree returns a service with some resources.
@@ -77,6 +79,7 @@ func (t *Tree) Requests() []Request {
 
 // ServeHTTP serves the resources.
 func (t *Tree) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	sent, _ := io.ReadAll(r.Body) // an aborted request has no answer either
 	t.mu.Lock()
 	at := plainPath(r.URL.RequestURI())
 	a, found := t.answers[at]
@@ -99,7 +102,7 @@ func (t *Tree) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.Status == 0 {
 		a.Status = http.StatusOK
 	}
-	t.requests = append(t.requests, Request{r.Method, r.URL.RequestURI(), a.Status, !t.named[at]})
+	t.requests = append(t.requests, Request{r.Method, r.URL.RequestURI(), a.Status, !t.named[at], string(sent)})
 	var body any
 	d := json.NewDecoder(strings.NewReader(a.Body))
 	d.UseNumber() // any number

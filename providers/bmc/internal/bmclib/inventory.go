@@ -31,16 +31,16 @@ func vendorInventory(d *common.Device) *providers.Inventory {
 			Cores:   c.Cores,
 			Threads: c.Threads,
 			Serial:  c.Serial,
-			Healthy: wellStatus(c.Status),
+			State:   stateOf(c.Status),
 		})
 	}
 	for _, m := range d.Memory {
 		v.Memory = append(v.Memory, providers.DIMM{
-			Slot:    cmp.Or(m.Slot, m.ID),
-			Bytes:   m.SizeBytes,
-			Type:    m.Type,
-			Serial:  m.Serial,
-			Healthy: wellStatus(m.Status),
+			Slot:   cmp.Or(m.Slot, m.ID),
+			Bytes:  m.SizeBytes,
+			Type:   m.Type,
+			Serial: m.Serial,
+			State:  stateOf(m.Status),
 		})
 		v.MemoryBytes += m.SizeBytes
 	}
@@ -52,7 +52,7 @@ func vendorInventory(d *common.Device) *providers.Inventory {
 			Bytes:    k.CapacityBytes,
 			Media:    k.Type,
 			Firmware: installedFirmware(k.Firmware),
-			Healthy:  wellStatus(k.Status),
+			State:    stateOf(k.Status),
 		})
 	}
 	for _, n := range d.NICs {
@@ -61,7 +61,7 @@ func vendorInventory(d *common.Device) *providers.Inventory {
 				Name: cmp.Or(p.ID, n.ID),
 				MAC:  strings.ToLower(p.MacAddress),
 				Mbps: int(p.SpeedBits / 1e6),
-				Up:   strings.EqualFold(p.LinkStatus, "up") || strings.EqualFold(p.LinkStatus, "linkup"),
+				Link: linkOf(p.LinkStatus),
 			})
 		}
 	}
@@ -75,7 +75,27 @@ func installedFirmware(f *common.Firmware) string {
 	return f.Installed
 }
 
-// wellStatus reports whether no fault of a part is known.
-func wellStatus(s *common.Status) bool {
-	return s == nil || s.Health == "" || strings.EqualFold(s.Health, "ok")
+// stateOf returns the state of a part. A word that no driver of bmclib uses proves nothing.
+func stateOf(s *common.Status) providers.PartState {
+	if s == nil {
+		return ""
+	}
+	switch strings.ToLower(strings.TrimSpace(s.Health)) {
+	case "ok":
+		return providers.PartOK
+	case "warning", "critical":
+		return providers.PartFailed
+	}
+	return ""
+}
+
+// linkOf reports whether a port has a link, if that is known.
+func linkOf(status string) providers.PartState {
+	switch strings.ToLower(strings.TrimSpace(status)) {
+	case "up", "linkup":
+		return providers.PartUp
+	case "down", "linkdown", "nolink":
+		return providers.PartDown
+	}
+	return ""
 }

@@ -30,11 +30,10 @@ func TestBmclibInventory(t *testing.T) {
 	got.Missing, got.Unread = nil, nil
 	want := &providers.Inventory{
 		Manufacturer: "ACME", Model: "S1", Serial: "123", BIOS: "1.2", BMC: "3.4", MemoryBytes: 2 << 30,
-		CPUs: []providers.CPU{{Slot: "P0", Model: "X", Cores: 8, Threads: 16, Healthy: true}},
-		Memory: []providers.DIMM{{Slot: "A1", Bytes: 1 << 30, Healthy: true},
-			{Slot: "A2", Bytes: 1 << 30, Healthy: true}},
-		Disks: []providers.Disk{{Slot: "d0", Bytes: 5, Firmware: "7"}},
-		NICs:  []providers.NIC{{Name: "p0", MAC: "aa:bb:cc:dd:ee:ff", Mbps: 25000, Up: true}},
+		CPUs:   []providers.CPU{{Slot: "P0", Model: "X", Cores: 8, Threads: 16, State: providers.PartOK}},
+		Memory: []providers.DIMM{{Slot: "A1", Bytes: 1 << 30}, {Slot: "A2", Bytes: 1 << 30}},
+		Disks:  []providers.Disk{{Slot: "d0", Bytes: 5, Firmware: "7", State: providers.PartFailed}},
+		NICs:   []providers.NIC{{Name: "p0", MAC: "aa:bb:cc:dd:ee:ff", Mbps: 25000, Link: providers.PartUp}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)

@@ -1,7 +1,6 @@
 package ipmi
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
 
+	"github.com/holdfast-metal/holdfast/internal/facts"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
@@ -63,9 +63,17 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 		return v, nil
 	}
 	f := fields(out)
-	v.Manufacturer = cmp.Or(f["Product Manufacturer"], f["Board Mfg"])
-	v.Model = cmp.Or(f["Product Name"], f["Board Product"])
-	v.Serial = cmp.Or(f["Product Serial"], f["Chassis Serial"], f["Board Serial"])
+	first := func(names ...string) string { // that is no placeholder
+		for _, name := range names {
+			if s := facts.Known(f[name]); s != "" {
+				return s
+			}
+		}
+		return ""
+	}
+	v.Manufacturer = first("Product Manufacturer", "Board Mfg")
+	v.Model = first("Product Name", "Board Product")
+	v.Serial = first("Product Serial", "Chassis Serial", "Board Serial")
 	return v, nil
 }
 

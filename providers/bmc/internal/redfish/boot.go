@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
@@ -58,7 +59,7 @@ func (b bootOverride) inMode(names []string, uefi bool) (targets []string, legac
 	}
 	for _, n := range names {
 		twin := uefiTargets()[n]
-		if twin != "" && slices.Contains(b.Targets, twin) {
+		if twin != "" && hasWord(b.Targets, twin) {
 			targets, legacy = append(targets, twin), true
 		}
 	}
@@ -66,6 +67,20 @@ func (b bootOverride) inMode(names []string, uefi bool) (targets []string, legac
 		return names, legacy
 	}
 	return append(targets, names...), legacy
+}
+
+// bootTarget returns the target of an override. "None" is one, and no placeholder.
+func bootTarget(b loose.Object) string {
+	const name = "BootSourceOverrideTarget"
+	if loose.SameWord(b.Text(name), targetNone) {
+		return targetNone
+	}
+	return b.Word(name, targetPxe, targetHTTP, targetHdd, targetCd, usbCd, uefiHdd, uefiCd, uefiUsbCd)
+}
+
+// hasWord reports whether a list has a word in any spelling.
+func hasWord(list []string, word string) bool {
+	return slices.ContainsFunc(list, func(w string) bool { return loose.SameWord(w, word) })
 }
 
 // targetsOf returns the Redfish targets of a boot mode, the preferred one first.
@@ -90,7 +105,7 @@ func targetsOf(mode string) []string {
 func (b bootOverride) device() providers.BootDevice {
 	d := providers.BootDevice{UEFI: b.Mode != modeLegacy}
 	for target, uefi := range uefiTargets() {
-		if b.Mode == "" && b.Target == target && slices.Contains(b.Targets, uefi) {
+		if b.Mode == "" && b.Target == target && hasWord(b.Targets, uefi) {
 			d.UEFI = false
 		}
 	}
@@ -192,7 +207,7 @@ func (h *Host) SetBoot(ctx context.Context, d providers.BootDevice) error {
 		r := request{method: http.MethodPatch, path: at.path, body: body, match: match}
 		err = h.change(ctx, r)
 		mode := at.boot.Mode
-		if change["BootSourceOverrideMode"] == mode && mode != "" && refusesMode(err) {
+		if mode != "" && loose.SameWord(change["BootSourceOverrideMode"], mode) && refusesMode(err) {
 			delete(change, "BootSourceOverrideMode") // already in that mode
 			err = h.change(ctx, r)
 		}
@@ -252,7 +267,7 @@ func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[strin
 		return nil, providers.Errorf(providers.Unsupported, what,
 			"the BMC has no setting for the boot mode, so legacy boot cannot be requested")
 	case b.Mode == "":
-	case b.Mode != mode || !q.OmitSameBootMode:
+	case !loose.SameWord(b.Mode, mode) || !q.OmitSameBootMode:
 		change["BootSourceOverrideMode"] = mode
 	}
 	return change, nil

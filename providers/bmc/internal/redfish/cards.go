@@ -83,7 +83,7 @@ func (k *survey) hpe() (shown bool) {
 			k.v.PCIe = append(k.v.PCIe, is)
 			shown = true
 			name := strings.ToLower(is.Model)
-			gpu := d.Text("DeviceType") == "GPU" && !strings.Contains(name, "switch") &&
+			gpu := d.Word("DeviceType", "GPU") == "GPU" && !strings.Contains(name, "switch") &&
 				!strings.Contains(strings.ToLower(slot), "baseboard")
 			if gpu && len(k.v.GPUs) < maxPCIe {
 				k.v.GPUs = append(k.v.GPUs, is)

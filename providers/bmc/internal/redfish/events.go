@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,11 +37,10 @@ func (h *Host) Events(ctx context.Context, log string) ([]providers.Event, error
 	}
 	var all []providers.Event
 	for _, e := range entries.members {
-		at := e.Text("Created")
 		all = append(all, providers.Event{
 			ID:       e.id(),
-			At:       parseEventTime(at),
-			Severity: e.Text("Severity"),
+			At:       parseEventTime(createdAt(e)),
+			Severity: severityOf(e),
 			Sensor:   text.Clip(e.Text("SensorType"), 100),
 			Message:  text.Clip(cmp.Or(e.Text("Message"), e.Text("Name")), 1000),
 			Log:      l.name,
@@ -67,16 +67,45 @@ func (h *Host) Events(ctx context.Context, log string) ([]providers.Event, error
 	return all, nil
 }
 
+// createdAt returns the time of an entry as the service writes it.
+func createdAt(e *resource) string {
+	if s := e.Word("Created"); s != "" {
+		return s
+	}
+	return e.Word("EventTimestamp")
+}
+
+// severityOf returns the severity of an entry. Newer services have it under another name.
+func severityOf(e *resource) string {
+	if s := e.Word("Severity"); s != "" {
+		return s
+	}
+	return e.Word("MessageSeverity")
+}
+
 // parseEventTime parses the time of an entry, which may lack seconds or a zone: it is UTC then, as
-// BMCs keep it. It returns the zero time for anything else.
+// BMCs keep it. It may also be a number of seconds or milliseconds since 1970. parseEventTime
+// returns the zero time for anything else.
 func parseEventTime(s string) time.Time {
+	s = strings.TrimSpace(s)
+	s = strings.TrimSuffix(strings.TrimSuffix(s, " UTC"), " GMT")
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
-		"2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "01/02/2006 15:04:05", "01/02/2006 15:04",
+		"2006-01-02 15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05 Z0700",
+		"2006-01-02T15:04:05Z0700", "2006/01/02 15:04:05", "01/02/2006 15:04:05", "01/02/2006 15:04", time.ANSIC,
+		"2 Jan 2006 15:04:05", "Jan 2 2006 15:04:05",
 	} {
-		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC()
 		}
+	}
+	const firstMilli = 1e11 // seconds of the year 5138, milliseconds of 1973
+	switch n, err := strconv.ParseInt(s, 10, 64); {
+	case err != nil || n < 1e8: // a time since the BMC has started
+	case n < firstMilli:
+		return time.Unix(n, 0).UTC()
+	case n < 1000*firstMilli:
+		return time.UnixMilli(n).UTC()
 	}
 	return time.Time{}
 }

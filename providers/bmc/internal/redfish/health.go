@@ -266,7 +266,7 @@ func (k *checkup) supply(p *resource) {
 	name := "PSU " + p.id()
 	switch bad := st.bad(); {
 	case st.absent():
-	case p.Text("LineInputStatus") == "LossOfInput", bad != "" && st.State == "unavailableoffline":
+	case p.Word("LineInputStatus", "LossOfInput") == "LossOfInput", bad != "" && st.State == "unavailableoffline":
 		k.fault(providers.PowerSupply, p, "%s lost input", name)
 	case bad != "":
 		k.fault(providers.PowerSupply, p, "%s %s", name, bad)
@@ -363,13 +363,13 @@ func (k *checkup) log(h *Host) {
 	}
 	var critical []entry
 	for _, e := range entries.members {
-		at := parseEventTime(e.Text("Created"))
+		at := parseEventTime(createdAt(e))
 		if at.IsZero() || time.Since(at) > access.LogWindow || time.Until(at) > time.Hour {
 			continue
 		}
 		resolved, _ := e.Flag("Resolved")
 		deasserted := strings.Contains(e.Text("EntryCode"), "Deassert")
-		if !strings.EqualFold(e.Text("Severity"), "Critical") || resolved || deasserted {
+		if !strings.EqualFold(severityOf(e), "Critical") || resolved || deasserted {
 			continue
 		}
 		critical = append(critical, entry{at, text.Clip(e.Text("Message"), 120)})

@@ -282,12 +282,10 @@ func (k *survey) processors(at string, board bool) {
 	}
 	for _, p := range k.members(kind, what, at) {
 		slot := cmp.Or(p.Text("Socket"), p.id())
-		switch p.Text("ProcessorType") {
+		switch p.Word("ProcessorType", "GPU", "Accelerator", "CPU") {
 		case "GPU", "Accelerator":
 			g := card(p, slot)
-			if mib, ok := p.In("MemorySummary").Count("TotalMemorySizeMiB"); ok {
-				g.Bytes = mib << 20
-			}
+			g.Bytes, _ = mebibytes(p.In("MemorySummary"), "TotalMemorySizeMiB")
 			k.v.GPUs = append(k.v.GPUs, g)
 		case "", "CPU":
 			if board {
@@ -301,7 +299,7 @@ func (k *survey) processors(at string, board bool) {
 				Cores:   int(cores),
 				Threads: int(threads),
 				Serial:  known(p.Text("SerialNumber")),
-				Healthy: stateOf(p.Object).healthy(),
+				State:   stateOf(p.Object).part(),
 			})
 		}
 		k.odd(what, p)
@@ -318,6 +316,17 @@ func (k *survey) none(kind, what string) {
 	}
 }
 
+// mebibytes returns a size in bytes. More than 16 TiB in one part is not a size in mebibytes.
+func mebibytes(o loose.Object, name string) (bytes int64, ok bool) {
+	const most = 16 << 20
+	mib, ok := o.Count(name)
+	if mib > most {
+		o.Doubt(name)
+		return 0, false
+	}
+	return mib << 20, ok
+}
+
 // memory reads the DIMMs. An empty slot has no capacity; a module with a serial number and none has
 // a size that is not known.
 func (k *survey) memory(at string) {
@@ -325,17 +334,17 @@ func (k *survey) memory(at string) {
 		k.miss("memory", "memory", "not shown by the BMC")
 	}
 	for _, m := range k.members("memory", "memory", at) {
-		mib, ok := m.Count("CapacityMiB")
+		bytes, ok := mebibytes(m.Object, "CapacityMiB")
 		serial := known(m.Text("SerialNumber"))
-		if mib == 0 && (ok || !m.Has("CapacityMiB") && serial == "") {
+		if bytes == 0 && (ok || !m.Has("CapacityMiB") && serial == "") {
 			continue
 		}
 		d := providers.DIMM{
-			Slot:    cmp.Or(m.Text("DeviceLocator"), m.id()),
-			Bytes:   mib << 20,
-			Type:    m.Text("MemoryDeviceType"),
-			Serial:  serial,
-			Healthy: stateOf(m.Object).healthy(),
+			Slot:   cmp.Or(m.Text("DeviceLocator"), m.id()),
+			Bytes:  bytes,
+			Type:   m.Text("MemoryDeviceType"),
+			Serial: serial,
+			State:  stateOf(m.Object).part(),
 		}
 		k.v.Memory = append(k.v.Memory, d)
 		k.v.MemoryBytes += d.Bytes
@@ -366,7 +375,10 @@ func (k *survey) disks(at string) {
 	all, err := k.h.c.linked(k.ctx, drives, maxMembers)
 	for _, d := range k.present("disk", "disks", all, err) {
 		size, _ := d.Count("CapacityBytes")
-		failing, _ := d.Flag("FailurePredicted")
+		state := stateOf(d.Object).part()
+		if failing, _ := d.Flag("FailurePredicted"); failing {
+			state = providers.PartFailed
+		}
 		k.v.Disks = append(k.v.Disks, providers.Disk{
 			Slot:     d.id(),
 			Model:    d.Text("Model"),
@@ -374,7 +386,7 @@ func (k *survey) disks(at string) {
 			Bytes:    size,
 			Media:    d.Text("MediaType"),
 			Firmware: cmp.Or(d.Text("FirmwareVersion"), d.Text("Revision")),
-			Healthy:  stateOf(d.Object).healthy() && !failing,
+			State:    state,
 		})
 		k.odd("disks", d)
 	}
@@ -391,7 +403,7 @@ func card(r *resource, slot string) providers.Card {
 		Model:    model,
 		Serial:   known(r.Text("SerialNumber")),
 		Firmware: firmwareOf(r.Object),
-		Healthy:  stateOf(r.Object).healthy(),
+		State:    stateOf(r.Object).part(),
 	}
 }
 

@@ -23,7 +23,7 @@ type eventLog struct {
 func (l *eventLog) entries() string { return l.Link("Entries") }
 
 // clear returns the target of the action ClearLog, or "".
-func (l *eventLog) clear() string { return l.In("Actions", "#LogService.ClearLog").Text("target") }
+func (l *eventLog) clear() string { return l.In("Actions", "#LogService.ClearLog").Link("target") }
 
 // logRank orders log services by their id, name and LogEntryType: 1 is the hardware's log for sure,
 // 0 never is. The ids are those that vendors use: HPE has IML beside SL (security), Event and IEL
@@ -269,8 +269,8 @@ func (c *Client) newestEntries(ctx context.Context, l *eventLog, most int) (all 
 // of the numbers in their paths. It is the usual order.
 func oldestFirst(entries []*resource) bool {
 	first, last := entries[0], entries[len(entries)-1]
-	if a, b := first.Text("Created"), last.Text("Created"); a != "" && b != "" && a != b {
-		return a < b
+	if a, b := parseEventTime(createdAt(first)), parseEventTime(createdAt(last)); !a.IsZero() && !b.IsZero() && !a.Equal(b) {
+		return a.Before(b)
 	}
 	a, b := first.id(), last.id()
 	if len(a) != len(b) {

@@ -70,7 +70,7 @@ func (h *Host) findManager(ctx context.Context) (string, error) {
 	}
 	var names, ours, bmcs []string
 	for _, m := range all.members {
-		bmc := m.Text("ManagerType") == "BMC"
+		bmc := m.Word("ManagerType", "BMC") == "BMC"
 		names = append(names, path.Base(m.path))
 		for _, of := range m.In("Links").Links("ManagerForServers") {
 			if unread == nil && sameAs(of, s.ODataID) {

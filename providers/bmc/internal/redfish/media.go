@@ -27,17 +27,24 @@ type virtualMedia struct {
 	Skipped    []string // errors of other virtual drives, which are not used
 }
 
+// notConnected is the value of ConnectedVia of an empty slot.
+const notConnected = "NotConnected"
+
 // mediaOf returns the virtual drive that a resource describes.
 func mediaOf(r *resource) *virtualMedia {
 	v := &virtualMedia{
 		ODataID:    r.path,
 		ETag:       r.etag,
-		Image:      r.Text("Image"),
+		Image:      r.Word("Image"),
 		MediaTypes: r.Words("MediaTypes"),
 		Insert:     actionOf(r, "InsertMedia"),
 		Eject:      actionOf(r, "EjectMedia"),
 	}
-	if in, set := r.Flag("Inserted"); set {
+	in, set := r.Flag("Inserted")
+	if !set && r.Word("ConnectedVia", notConnected) == notConnected {
+		set = true // an image of earlier
+	}
+	if set {
 		v.Inserted = &in
 	}
 	return v

@@ -3,6 +3,7 @@ package redfish
 import (
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
@@ -39,8 +40,16 @@ func (s state) shown() bool { return s.State != "" || s.Health != "" || s.Rollup
 
 func (s state) absent() bool { return s.State == "absent" }
 
-// healthy reports whether no fault is known.
-func (s state) healthy() bool { return s.Health == "" || s.Health == "ok" }
+// part returns the state of a part in an inventory. A word outside the schema proves nothing.
+func (s state) part() providers.PartState {
+	switch {
+	case s.bad() != "":
+		return providers.PartFailed
+	case s.Health == "ok":
+		return providers.PartOK
+	}
+	return ""
+}
 
 // bad describes the fault, or returns "" if none is known. Values outside the schema are ignored:
 // some service returns Health: Enabled (bb-Ricardo/check_redfish#200).

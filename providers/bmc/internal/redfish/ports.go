@@ -16,7 +16,7 @@ func (k *survey) ports(s *computerSystem) {
 	const kind, what = "nic", "network ports"
 	shown := s.EthernetInterfaces.ID != ""
 	for _, e := range k.members(kind, what, s.EthernetInterfaces.ID) {
-		if e.Text("EthernetInterfaceType") == "Virtual" || e.In("Links").Has("HostInterface") ||
+		if e.Word("EthernetInterfaceType", "Virtual") == "Virtual" || e.In("Links").Has("HostInterface") ||
 			strings.Contains(strings.ToLower(e.id()), "tomanager") {
 			continue
 		}
@@ -25,7 +25,7 @@ func (k *survey) ports(s *computerSystem) {
 			Name: e.id(),
 			MAC:  cmp.Or(macOf(e.Text("PermanentMACAddress")), macOf(e.Text("MACAddress"))),
 			Mbps: int(speed),
-			Up:   linkUp(e.Object),
+			Link: linkOf(e.Object),
 		})
 		k.odd(what, e)
 	}
@@ -46,7 +46,9 @@ func (k *survey) port(n providers.NIC) {
 	for i, was := range k.v.NICs {
 		if was.MAC == n.MAC && n.MAC != "" || was.Name == n.Name && (was.MAC == "" || n.MAC == "") {
 			k.v.NICs[i].MAC = cmp.Or(was.MAC, n.MAC)
-			k.v.NICs[i].Up = was.Up || n.Up
+			if was.Link != providers.PartUp {
+				k.v.NICs[i].Link = cmp.Or(n.Link, was.Link)
+			}
 			k.v.NICs[i].Mbps = max(was.Mbps, n.Mbps)
 			return
 		}
@@ -66,7 +68,7 @@ func (k *survey) adapter(a *resource) {
 		if gbps, ok := p.Number("CurrentSpeedGbps"); ok && speed == 0 {
 			speed = int64(gbps * 1000)
 		}
-		n := providers.NIC{Name: p.id(), Mbps: int(speed), Up: linkUp(p.Object)}
+		n := providers.NIC{Name: p.id(), Mbps: int(speed), Link: linkOf(p.Object)}
 		for _, address := range slices.Concat(
 			p.Words("AssociatedNetworkAddresses"), p.In("Ethernet").Words("AssociatedMACAddresses"),
 		) {
@@ -87,7 +89,7 @@ func (k *survey) adapter(a *resource) {
 			continue // storage or InfiniBand: its port follows
 		}
 		named[on] = true
-		k.port(providers.NIC{Name: f.id(), MAC: cmp.Or(mac, n.MAC), Mbps: n.Mbps, Up: n.Up})
+		k.port(providers.NIC{Name: f.id(), MAC: cmp.Or(mac, n.MAC), Mbps: n.Mbps, Link: n.Link})
 		k.odd(what, f)
 	}
 	for _, key := range order {
@@ -101,13 +103,16 @@ func (k *survey) adapter(a *resource) {
 	}
 }
 
-// linkUp reports whether a port has a link. Vendors write LinkUp, Up and Connected.
-func linkUp(o loose.Object) bool {
-	switch strings.ToLower(o.Text("LinkStatus")) {
-	case "linkup", "up", "connected":
-		return true
+// linkOf reports whether a port has a link, if it shows that. Vendors write LinkUp, Up and
+// Connected; NoLink, LinkDown, Down and NotConnected.
+func linkOf(o loose.Object) providers.PartState {
+	switch o.Word("LinkStatus", "LinkUp", "Up", "Connected", "LinkDown", "Down", "NoLink", "NotConnected", "Disconnected") {
+	case "LinkUp", "Up", "Connected":
+		return providers.PartUp
+	case "LinkDown", "Down", "NoLink", "NotConnected", "Disconnected":
+		return providers.PartDown
 	}
-	return false
+	return ""
 }
 
 // macOf returns a MAC address in its usual form, or "" if s is none: a placeholder, a WWN, or an

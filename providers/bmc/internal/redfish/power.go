@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -121,7 +122,7 @@ func (s *computerSystem) facts(f *providers.Facts) {
 	case at == "OSRunning":
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = true, "OSRunning", false
 		f.BootID = s.LastReset
-	case at == "" || at == "None":
+	case at == "":
 	case s.boots:
 		f.ReachableReason, f.ReachableUnknown = at, false
 	default:
@@ -132,19 +133,23 @@ func (s *computerSystem) facts(f *providers.Facts) {
 // bootShown bounds how long an unchanged boot progress shows that the host is still booting.
 const bootShown = 5 * time.Minute
 
-// inPOST reports whether a boot progress is one of the firmware's self test, which ends within
-// minutes. The later ones are the last that some vendors ever report.
-func inPOST(progress string) bool {
-	switch progress {
-	case "PrimaryProcessorInitializationStarted",
+// progressWords returns the words of the schema that matter to us.
+func progressWords() []string { return append(postWords(), "OSRunning") }
+
+// postWords returns the boot progress of the firmware's self test.
+func postWords() []string {
+	return []string{
+		"PrimaryProcessorInitializationStarted",
 		"BusInitializationStarted",
 		"MemoryInitializationStarted",
 		"SecondaryProcessorInitializationStarted",
-		"PCIResourceConfigStarted":
-		return true
+		"PCIResourceConfigStarted",
 	}
-	return false
 }
+
+// inPOST reports whether a boot progress is one of the firmware's self test, which ends within
+// minutes. The later ones are the last that some vendors ever report.
+func inPOST(progress string) bool { return slices.Contains(postWords(), progress) }
 
 // booting is the boot progress of a system as it was last read, and when it changed.
 type booting struct {

@@ -84,15 +84,15 @@ func systemOf(r *resource) *computerSystem {
 		SKU:          known(r.Text("SKU")),
 		UUID:         strings.ToLower(known(r.Text("UUID"))),
 		BiosVersion:  r.Text("BiosVersion"),
-		PowerState:   r.Text("PowerState"),
+		PowerState:   r.Word("PowerState", "On", "Off"),
 		HostName:     r.Text("HostName"),
 		Boot:         bootOf(r.Object),
 		LastReset:    r.Text("LastResetTime"),
-		IndicatorLED: r.Text("IndicatorLED"),
+		IndicatorLED: r.Word("IndicatorLED", "Lit", "Blinking", "Off"),
 	}
-	s.BootProgress.LastState = r.In("BootProgress").Text("LastState")
+	s.BootProgress.LastState = r.In("BootProgress").Word("LastState", progressWords()...)
 	if s.BootProgress.LastState == "" {
-		s.BootProgress.LastState = r.Text("BootProgress")
+		s.BootProgress.LastState = r.Word("BootProgress", progressWords()...)
 	}
 	s.Actions.Reset = resetOf(r.Object, "#ComputerSystem.Reset")
 	links := r.In("Links")
@@ -116,13 +116,7 @@ func (s *computerSystem) dell() bool { return access.Contains(s.Manufacturer, "D
 
 // is reports whether the system has a serial number.
 func (s *computerSystem) is(serial string) bool {
-	return sameSerial(s.SerialNumber, serial) || s.dell() && sameSerial(s.SKU, serial)
-}
-
-// sameSerial compares serial numbers without case and blanks.
-func sameSerial(a, b string) bool {
-	plain := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), "")) }
-	return plain(a) != "" && plain(a) == plain(b)
+	return facts.SameSerial(s.SerialNumber, serial) || s.dell() && facts.SameSerial(s.SKU, serial)
 }
 
 // bootOverride is the Boot property (ComputerSystem schema).
@@ -138,9 +132,9 @@ type bootOverride struct {
 func bootOf(o loose.Object) bootOverride {
 	b := o.In("Boot")
 	return bootOverride{
-		Enabled:  b.Text("BootSourceOverrideEnabled"),
-		Mode:     b.Text("BootSourceOverrideMode"),
-		Target:   b.Text("BootSourceOverrideTarget"),
+		Enabled:  b.Word("BootSourceOverrideEnabled", bootDisabled, bootOnce, bootContinuous),
+		Mode:     b.Word("BootSourceOverrideMode", modeUEFI, modeLegacy),
+		Target:   bootTarget(b),
 		Targets:  b.Words("BootSourceOverrideTarget@Redfish.AllowableValues"),
 		Enableds: b.Words("BootSourceOverrideEnabled@Redfish.AllowableValues"),
 		Modes:    b.Words("BootSourceOverrideMode@Redfish.AllowableValues"),
@@ -330,7 +324,7 @@ func (h *Host) resetTypes(ctx context.Context, r resetAction) ([]string, error) 
 		return nil, err
 	}
 	for _, p := range info.Objects("Parameters") {
-		if p.Text("Name") == "ResetType" {
+		if loose.SameWord(p.Text("Name"), "ResetType") {
 			types = p.Words("AllowableValues")
 		}
 	}
@@ -343,15 +337,15 @@ func (h *Host) resetTypes(ctx context.Context, r resetAction) ([]string, error) 
 	return types, nil
 }
 
-// pick returns the first wanted value that is allowed. If the service lists none, it returns the
-// first wanted value.
+// pick returns the first wanted value that is allowed, in the service's spelling. If the service
+// lists none, it returns the first wanted value.
 func pick(what string, allowed []string, wanted ...string) (string, error) {
 	if len(allowed) == 0 {
 		return wanted[0], nil
 	}
 	for _, w := range wanted {
-		if slices.Contains(allowed, w) {
-			return w, nil
+		if i := slices.IndexFunc(allowed, func(a string) bool { return loose.SameWord(a, w) }); i >= 0 {
+			return allowed[i], nil
 		}
 	}
 	return "", providers.Errorf(providers.Unsupported, what,

@@ -55,6 +55,9 @@ func (o Object) value(name string) any {
 	return o.props[found]
 }
 
+// Doubt lists a property as odd, because its value is impossible.
+func (o Object) Doubt(name string) { o.note(name) }
+
 // note lists a property as odd.
 func (o Object) note(name string) {
 	name = o.at + name
@@ -71,6 +74,30 @@ func (o Object) Text(name string) string {
 		o.note(name)
 	}
 	return s
+}
+
+// Word returns a word of a schema. If it is one of words in another spelling, such as ON or
+// os_running, it is returned as in words; a word that is none of them is returned as it is. A
+// placeholder is no word.
+func (o Object) Word(name string, words ...string) string {
+	s := o.Text(name)
+	for _, w := range words {
+		if SameWord(s, w) {
+			return w
+		}
+	}
+	if placeholder(s) {
+		return ""
+	}
+	return s
+}
+
+// SameWord reports whether two words of a schema are the same in another spelling: services differ
+// in case, and in blanks and dashes between the parts of a word.
+func SameWord(a, b string) bool { return plainWord(a) == plainWord(b) }
+
+func plainWord(s string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(s))
 }
 
 // Number returns a number, which may be in quotes.
