@@ -12,9 +12,11 @@ import (
 func TestDropPlaceholders(t *testing.T) {
 	const unset = "To be filled by O.E.M."
 	got := providers.Inventory{
-		Manufacturer: "ACME", Model: "Default string", Serial: unset, BoardSerial: " B1 ", UUID: "00000000-0000-0000-0000-000000000000",
+		Manufacturer: "ACME", Model: "Default string", Serial: unset, BoardSerial: " B1 ",
+		UUID: "00000000-0000-0000-0000-000000000000",
 		CPUs: []providers.CPU{{Serial: unset}}, Memory: []providers.DIMM{{Serial: "NO DIMM"}},
-		Disks: []providers.Disk{{Serial: "S1"}}, GPUs: []providers.Card{{Serial: "0"}}, PCIe: []providers.Card{{Serial: "N/A"}},
+		Disks: []providers.Disk{{Serial: "S1"}}, GPUs: []providers.Card{{Serial: "0"}},
+		PCIe: []providers.Card{{Serial: "N/A"}},
 	}
 	got.DropPlaceholders()
 	want := providers.Inventory{

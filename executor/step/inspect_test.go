@@ -24,7 +24,8 @@ func TestContradictions(t *testing.T) {
 		{"a port in another spelling", "", providers.Inventory{NICs: []providers.NIC{{MAC: "52-54-00-AA-00-01"}}}, nil},
 		{"the board's", "CN1", providers.Inventory{Serial: "TAG", BoardSerial: "CN1"}, nil},
 		{"not shown", "S1", providers.Inventory{}, nil},
-		{"another", "S1", providers.Inventory{Serial: "S2"}, []string{"the BMC reports serial number S2, declared is S1"}},
+		{"another", "S1", providers.Inventory{Serial: "S2"},
+			[]string{"the BMC reports serial number S2, declared is S1"}},
 		{"another port", "", providers.Inventory{NICs: []providers.NIC{{MAC: "52:54:00:aa:00:02"}}}, []string{
 			"the BMC reports no network port with the declared MAC address 52:54:00:aa:00:01"}},
 		{"ports are unread", "", providers.Inventory{NICs: []providers.NIC{{MAC: "52:54:00:aa:00:02"}},
@@ -45,14 +46,15 @@ func TestStatesOfParts(t *testing.T) {
 	h := hardwareOf(&providers.Inventory{
 		Memory: []providers.DIMM{{Slot: "A1", State: providers.PartOK}, {Slot: "A2"}},
 		Disks:  []providers.Disk{{Slot: "1", State: providers.PartFailed}},
-		NICs: []providers.NIC{{Name: "1", Link: providers.PartUp, Mbps: 1 << 40}, {Name: "2", Link: providers.PartDown, Mbps: 10},
-			{Name: "3"}},
+		NICs: []providers.NIC{{Name: "1", Link: providers.PartUp, Mbps: 1 << 40},
+			{Name: "2", Link: providers.PartDown, Mbps: 10}, {Name: "3"}},
 	})
 	var got []string
 	for _, p := range h.GetParts() {
 		got = append(got, fmt.Sprint(p.GetKind(), " ", p.GetSlot(), " ", p.GetState(), " ", p.GetMbps()))
 	}
-	want := []string{"memory A1 ok 0", "memory A2 unknown 0", "disk 1 failed 0", "nic 1 up 0", "nic 2 down 10", "nic 3 unknown 0"}
+	want := []string{"memory A1 ok 0", "memory A2 unknown 0", "disk 1 failed 0", "nic 1 up 0", "nic 2 down 10",
+		"nic 3 unknown 0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}

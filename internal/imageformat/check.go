@@ -205,7 +205,8 @@ func archiveKind(head []byte) Format {
 // ofRoot reports whether a name is that of a directory in the root of every system.
 func ofRoot(name string) bool {
 	switch name {
-	case "bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var":
+	case "bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt", "proc", "root", "run", "sbin", "sys", "tmp",
+		"usr", "var":
 		return true
 	}
 	return false

@@ -21,7 +21,8 @@ import (
 func respelled(t *testing.T, tree map[string]string, spell func(string) string) map[string]string {
 	t.Helper()
 	words := map[string]bool{
-		"PowerState": true, "State": true, "Health": true, "ProcessorType": true, "ManagerType": true, "LinkStatus": true,
+		"PowerState": true, "State": true, "Health": true, "ProcessorType": true, "ManagerType": true,
+		"LinkStatus":                true,
 		"BootSourceOverrideEnabled": true, "BootSourceOverrideTarget": true, "BootSourceOverrideMode": true,
 		"ResetType@Redfish.AllowableValues": true, "BootSourceOverrideTarget@Redfish.AllowableValues": true,
 		"BootSourceOverrideMode@Redfish.AllowableValues": true, "LastState": true, "IndicatorLED": true,
@@ -76,10 +77,12 @@ func TestSpellingsOfWords(t *testing.T) {
 	}
 	plain := richTree()
 	both(
-		replace("Systems/1", `"BootSourceOverrideMode"`, `"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Hdd", "Cd"],
+		replace("Systems/1", `"BootSourceOverrideMode"`,
+			`"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Hdd", "Cd"],
 			"BootSourceOverrideMode@Redfish.AllowableValues": ["Legacy", "UEFI"], "BootSourceOverrideMode"`),
 		replace("Systems/1", `"LocationIndicatorActive": false, `, ``),
-		replace("Systems/1/Processors", `]`, `, {"Id": "G", "Socket": "G", "ProcessorType": "GPU", "Status": {"Health": "OK"}},
+		replace("Systems/1/Processors", `]`,
+			`, {"Id": "G", "Socket": "G", "ProcessorType": "GPU", "Status": {"Health": "OK"}},
 			{"Id": "F", "ProcessorType": "FPGA"}]`),
 		replace("Chassis/C/Power", `"Normal"`, `"LossOfInput"`),
 		replace("Systems/1/Storage/1/Drives/0", `"OK"`, `"Critical"`),
@@ -98,8 +101,9 @@ func TestSpellingsOfWords(t *testing.T) {
 	}
 	want := reading{
 		Power: providers.PowerOn, Boot: providers.BootDevice{Mode: "PXE", UEFI: true}, Light: providers.LightOff,
-		Facts:    [2]string{"true", "OSRunning"},
-		Parts:    "Contoso M S1 | cpu CPU 1 EPYC 8, gpu G | A1 1024 | 0 1000 | 1 52:54:00:aa:00:01, 1/1 52:54:00:aa:00:02 | pcie 7 Contoso N |  |",
+		Facts: [2]string{"true", "OSRunning"},
+		Parts: "Contoso M S1 | cpu CPU 1 EPYC 8, gpu G | A1 1024 | 0 1000 | " +
+			"1 52:54:00:aa:00:01, 1/1 52:54:00:aa:00:02 | pcie 7 Contoso N |  |",
 		States:   []providers.PartState{"ok", "ok", "ok", "failed", "up", "up"},
 		Problems: []string{"disk 0 failed", "PSU 0 lost input", "the event log says: cleared"},
 	}
@@ -168,7 +172,8 @@ func TestSpellingsOfWords(t *testing.T) {
 			if err := p.SetPower(ctx, op("off"), m, providers.ActionSoftOff); err != nil {
 				t.Errorf("press: %v", err)
 			}
-			_ = p.SetBootDevice(ctx, op("b"), m, providers.BootDevice{Mode: "DISK", UEFI: true}) // the tree keeps no change
+			// The tree keeps no change, so this fails after it was sent.
+			_ = p.SetBootDevice(ctx, op("b"), m, providers.BootDevice{Mode: "DISK", UEFI: true})
 			sent := map[string]string{}
 			for _, r := range service.Requests() {
 				switch r.Method {
@@ -204,7 +209,8 @@ func TestUnknownStates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := [3]providers.PartState{v.Memory[0].State, v.CPUs[0].State, v.Disks[0].State}; got != [3]providers.PartState{want, want, want} {
+		got := [3]providers.PartState{v.Memory[0].State, v.CPUs[0].State, v.Disks[0].State}
+		if got != [3]providers.PartState{want, want, want} {
 			t.Errorf("status %s: got %q, want %q", status, got, want)
 		}
 	}
@@ -246,8 +252,10 @@ func TestSpellingsOfEntries(t *testing.T) {
 		"as text padded": `"Created": " ` + now.Format(time.RFC3339) + ` "`,
 	} {
 		tree, p, m := growTree(t, both(
-			replace(log, `"Id"`, `"Actions": {"#LogService.ClearLog": {"target": {"@odata.id": "/redfish/v1/`+log+`/Clear"}}}, "Id"`),
-			set(log+"/Entries", `{"Members": [{"Id": "1", "MessageSeverity": "critical", "Message": "it burns", `+when+`}]}`)))
+			replace(log, `"Id"`,
+				`"Actions": {"#LogService.ClearLog": {"target": {"@odata.id": "/redfish/v1/`+log+`/Clear"}}}, "Id"`),
+			set(log+"/Entries",
+				`{"Members": [{"Id": "1", "MessageSeverity": "critical", "Message": "it burns", `+when+`}]}`)))
 		all, err := p.Events(t.Context(), m, "")
 		if err != nil || len(all) != 1 || !all[0].At.Equal(now) || !strings.EqualFold(all[0].Severity, "critical") {
 			t.Errorf("%s: got %+v, %v; want one critical event of %v", name, all, err, now)

@@ -180,9 +180,9 @@ func TestInventory(t *testing.T) {
 		"inspected": {ironictest.Node{Inventory: inspected, Traits: []string{"CUSTOM_GPU"}}, 82, providers.Inventory{
 			Manufacturer: "HPE", Model: "DL380", Serial: "CZ1", BIOS: "U30", MemoryBytes: 2 << 30,
 			Traits: []string{"CUSTOM_GPU"},
-			CPUs:   []providers.CPU{{Model: "Xeon", Threads: 64}}, Disks: []providers.Disk{{Slot: "/dev/nvme0n1", Model: "X Y", Serial: "S1", Bytes: 1 << 40,
-				Media: "SSD"}},
-			NICs: []providers.NIC{{Name: "eno1", MAC: "aa:bb:cc:00:11:22", Mbps: 25000, Link: providers.PartUp}},
+			CPUs:   []providers.CPU{{Model: "Xeon", Threads: 64}},
+			Disks:  []providers.Disk{{Slot: "/dev/nvme0n1", Model: "X Y", Serial: "S1", Bytes: 1 << 40, Media: "SSD"}},
+			NICs:   []providers.NIC{{Name: "eno1", MAC: "aa:bb:cc:00:11:22", Mbps: 25000, Link: providers.PartUp}},
 		}},
 		"not inspected": {ironictest.Node{}, 82,
 			providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8}},

@@ -13,20 +13,24 @@ import "strings"
 func Text(s string) string {
 	s = strings.TrimSpace(s)
 	switch lower(strings.Trim(s, ".()<>[]{}*")) {
-	case "", "0", "none", "unknow", "tbd", "to be defined", "to be determined", "fill by oem", "filled by oem", "not present",
+	case "", "0", "none", "unknow", "tbd", "to be defined", "to be determined", "fill by oem", "filled by oem",
+		"not present",
 		"not installed", "not assigned", "not programmed", "no module installed", "no dimm", "uninitialized", "blank",
-		"dummy", "missing", "standard", "n/a", "na", "null", "unknown", "default string", "to be filled by o.e.m", "not specified",
+		"dummy", "missing", "standard", "n/a", "na", "null", "unknown", "default string", "to be filled by o.e.m",
+		"not specified",
 		"not applicable", "not available", "system serial number", "system product name", "system manufacturer",
 		"chassis serial number",
 		"base board serial number", "serial number", "oem", "o.e.m", "invalid", "empty", "123456789", "0123456789",
-		"undefined", "unspecified", "none provided", "not provided", "not defined", "not set", "unassigned", "unavailable",
+		"undefined", "unspecified", "none provided", "not provided", "not defined", "not set", "unassigned",
+		"unavailable",
 		"no asset tag", "asset tag", "no serial", "serial", "default", "product name", "manufacturer", "x.x", "0x0",
 		"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009",
 		"12345678-1234-5678-90ab-cddeefaabbcc":
 		return ""
 	}
 	if l := lower(s); strings.HasPrefix(l, "oem define") || strings.HasPrefix(l, "oem string") ||
-		strings.HasPrefix(l, "to be filled") || strings.HasSuffix(l, "serial number") || strings.Contains(l, "sernum") ||
+		strings.HasPrefix(l, "to be filled") || strings.HasSuffix(l, "serial number") || strings.Contains(l,
+		"sernum") ||
 		counts(l) || countsBehind(l) {
 		return ""
 	}

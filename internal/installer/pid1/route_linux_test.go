@@ -158,7 +158,8 @@ func TestReach(t *testing.T) {
 // TestAddrOf checks which settings are read of the acknowledgements of servers.
 func TestAddrOf(t *testing.T) {
 	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
-	routes := dhcpv4.Routes{{Dest: &net.IPNet{IP: net.IPv4(10, 9, 0, 0), Mask: net.CIDRMask(16, 32)}, Router: net.IPv4(10, 0, 0, 2)}}
+	routes := dhcpv4.Routes{{Dest: &net.IPNet{IP: net.IPv4(10, 9, 0, 0), Mask: net.CIDRMask(16, 32)},
+		Router: net.IPv4(10, 0, 0, 2)}}
 	mask := dhcpv4.WithNetmask(net.CIDRMask(24, 32))
 	tests := []struct {
 		name   string
@@ -173,7 +174,8 @@ func TestAddrOf(t *testing.T) {
 		{"an empty router first", net.IPv4(10, 0, 0, 7),
 			[]dhcpv4.Modifier{mask, dhcpv4.WithRouter(net.IPv4zero, net.IPv4(10, 0, 0, 1))},
 			Addr{Prefix: prefix("10.0.0.7/24"), Gateway: addr("10.0.0.1")}, false},
-		{"static routes", net.IPv4(10, 0, 0, 7), []dhcpv4.Modifier{mask, dhcpv4.WithOption(dhcpv4.OptClasslessStaticRoute(routes...))},
+		{"static routes", net.IPv4(10, 0, 0, 7), []dhcpv4.Modifier{mask,
+			dhcpv4.WithOption(dhcpv4.OptClasslessStaticRoute(routes...))},
 			Addr{Prefix: prefix("10.0.0.7/24"), Routes: []Route{{prefix("10.9.0.0/16"), addr("10.0.0.2")}}}, false},
 		{"static routes under Microsoft's code", net.IPv4(10, 0, 0, 7),
 			[]dhcpv4.Modifier{mask, dhcpv4.WithOption(dhcpv4.OptGeneric(microsoftRoutes, routes.ToBytes()))},
@@ -182,7 +184,8 @@ func TestAddrOf(t *testing.T) {
 			[]dhcpv4.Modifier{mask, dhcpv4.WithOption(dhcpv4.OptGeneric(microsoftRoutes, []byte{16, 10}))},
 			Addr{Prefix: prefix("10.0.0.7/24")}, false},
 		{"no address", net.IPv4zero, []dhcpv4.Modifier{mask}, Addr{}, true},
-		{"a netmask with a hole", net.IPv4(10, 0, 0, 7), []dhcpv4.Modifier{dhcpv4.WithNetmask(net.IPv4Mask(255, 0, 255, 0))},
+		{"a netmask with a hole", net.IPv4(10, 0, 0, 7),
+			[]dhcpv4.Modifier{dhcpv4.WithNetmask(net.IPv4Mask(255, 0, 255, 0))},
 			Addr{}, true},
 	}
 	for _, tt := range tests {

@@ -269,8 +269,9 @@ func (c *Client) newestEntries(ctx context.Context, l *eventLog, most int) (all 
 // of the numbers in their paths. It is the usual order.
 func oldestFirst(entries []*resource) bool {
 	first, last := entries[0], entries[len(entries)-1]
-	if a, b := parseEventTime(createdAt(first)), parseEventTime(createdAt(last)); !a.IsZero() && !b.IsZero() && !a.Equal(b) {
-		return a.Before(b)
+	early, late := parseEventTime(createdAt(first)), parseEventTime(createdAt(last))
+	if !early.IsZero() && !late.IsZero() && !early.Equal(late) {
+		return early.Before(late)
 	}
 	a, b := first.id(), last.id()
 	if len(a) != len(b) {

@@ -106,7 +106,8 @@ func (k *survey) adapter(a *resource) {
 // linkOf reports whether a port has a link, if it shows that. Vendors write LinkUp, Up and
 // Connected; NoLink, LinkDown, Down and NotConnected.
 func linkOf(o loose.Object) providers.PartState {
-	switch o.Word("LinkStatus", "LinkUp", "Up", "Connected", "LinkDown", "Down", "NoLink", "NotConnected", "Disconnected") {
+	switch o.Word("LinkStatus", "LinkUp", "Up", "Connected", "LinkDown", "Down", "NoLink", "NotConnected",
+		"Disconnected") {
 	case "LinkUp", "Up", "Connected":
 		return providers.PartUp
 	case "LinkDown", "Down", "NoLink", "NotConnected", "Disconnected":
