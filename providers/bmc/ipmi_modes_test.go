@@ -61,6 +61,11 @@ func (p persistentIPMI) Health(ctx context.Context, m providers.Machine) (provid
 	return again2(func() (providers.Health, error) { return p.HealthReader.Health(ctx, m) })
 }
 
+// patient bounds what only a busy computer makes slow. Each command starts about ten processes, and
+// an operation several commands. A command that is killed counts as unanswered, and a press that
+// became late is not repeated, so a bound that is too short fails the test.
+const patient = 5 * time.Minute
+
 // oddIPMI is a machine behind an ipmitool that answers as the lines of odd say (ipmibmc.sh).
 func oddIPMI(t *testing.T, odd ...string) (*lab, string) {
 	t.Helper()
@@ -83,7 +88,7 @@ func oddIPMI(t *testing.T, odd ...string) (*lab, string) {
 	l := &lab{t: t, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(),
 		ctx: t.Context(), m: machine("m-1", "ipmi://127.0.0.1")}
 	l.p = l.provider(func(c *bmc.Config) {
-		c.Ipmitool, c.OpenTime, c.CommandTime = tool, 10*time.Millisecond, 30*time.Second
+		c.Ipmitool, c.OpenTime, c.CommandTime, c.Timeout = tool, 10*time.Millisecond, patient, 2*patient
 	})
 	return l, dir
 }
@@ -129,7 +134,7 @@ func TestConformanceOverOddIPMI(t *testing.T) {
 				}
 				return providertest.Setup{
 					Provider: p, Machine: l.m,
-					Wait: 30 * time.Second, Poll: 10 * time.Millisecond, ClearLog: true,
+					Wait: patient, Poll: 10 * time.Millisecond, ClearLog: true,
 				}
 			})
 		})
