@@ -66,6 +66,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 		return nil, err
 	}
 	a.runner.cfg.Boundary(AfterIntent, a.Kind)
+	a.bound(attemptCtx)
 	err = action(attemptCtx) //nolint:contextcheck // the same
 	if err != nil && attemptCtx.Err() != nil {
 		a.AwaitSettle() //nolint:contextcheck // the attempt's context has ended, the term's has not
@@ -91,14 +92,32 @@ const (
 
 // remainder returns the minimum time for an adopted attempt if its deadline is near or
 // has passed. It is half of the timeout, because the outage may have used the time that
-// the step needed. After fairAdoptions leaders it is only leastRemainder, so that every
-// attempt ends eventually.
+// the step needed. After fairAdoptions leaders it is only leastRemainder. The state bounds
+// the time of all leaders together (Attempt.ends_by), so that every attempt ends.
 func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	least := min(timeout, leastRemainder)
 	if time.Until(a.Run.GetDeadline().AsTime()) > least || len(a.adopted.GetEpochs()) >= fairAdoptions {
 		return least
 	}
 	return max(least, timeout/2)
+}
+
+// bound ends the attempt early if the state gives it less time than this leader does: its limit
+// counts for all leaders together.
+func (a *attempt) bound(ctx *step.Allowance) {
+	if by := a.recorded().GetEndsBy(); a.adopted != nil && by != nil {
+		ctx.Shorten(a.Began.Add(by.AsTime().Sub(a.Run.GetWaitingSince().AsTime())))
+	}
+}
+
+// recorded returns the attempt as of the last commit.
+func (a *attempt) recorded() *holdfastv1.Attempt {
+	for _, s := range a.Run.GetSteps() {
+		if s.GetName() == a.Step.GetName() {
+			return lastAttempt(s)
+		}
+	}
+	return nil
 }
 
 // prepare chooses the provider and the action of the step, and observes the machine before the
@@ -144,8 +163,14 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	// failpoint: intent-committed
 	a.runner.leave()
 	a.Run = run
+	if since := a.recorded().GetEndingSince(); since != nil {
+		a.Ending = a.Began.Add(since.AsTime().Sub(run.GetWaitingSince().AsTime()))
+	}
 	if a.adopted != nil && step.Presses(a.Kind) {
 		a.InFlight.Sent = a.Began
+		if !a.Ending.IsZero() { // no leader has pressed since
+			a.InFlight.Sent = a.Ending
+		}
 	}
 	if a.adopted != nil {
 		a.Say("attempt %d of %s continues under the leader of term %d", a.Op.Attempt, a.Step.GetName(), a.Op.Epoch)
@@ -185,8 +210,8 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		class := providers.ClassOf(failure)
 		if timedOut {
 			class = providers.Timeout
-			failure = fmt.Errorf("gave up after %s waiting for %s%s",
-				time.Since(a.started).Round(100*time.Millisecond), a.Waiting(), step.Cause(failure))
+			failure = fmt.Errorf("gave up after %s waiting for %s%s%s",
+				time.Since(a.started).Round(100*time.Millisecond), a.Waiting(), step.Cause(failure), a.leaders())
 		}
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, task.Truncate(task.MaxText,
 			failure.Error()), string(class)
@@ -209,6 +234,14 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		return err
 	})
 	return run, err
+}
+
+// leaders returns the suffix of a text about an attempt that used up its time under several leaders.
+func (a *attempt) leaders() string {
+	if a.Ending.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(": its time has passed under %d leaders in turn", len(a.recorded().GetEpochs()))
 }
 
 // permanent reports whether a retry is pointless or dangerous. BMCs lock an account after

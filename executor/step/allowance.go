@@ -12,6 +12,7 @@ import (
 type Allowance struct {
 	parent context.Context
 	inner  context.Context // ends with the parent, or when the deadline passes
+	cancel context.CancelFunc
 	timer  *time.Timer
 
 	mu     sync.Mutex
@@ -26,7 +27,7 @@ type allowanceKey struct{}
 // Allow returns a context that ends at a deadline or with its parent. stop releases its resources.
 func Allow(parent context.Context, end time.Time) (a *Allowance, stop func()) {
 	inner, cancel := context.WithCancel(parent)
-	a = &Allowance{parent: parent, inner: inner, end: end}
+	a = &Allowance{parent: parent, inner: inner, cancel: cancel, end: end}
 	a.timer = time.AfterFunc(time.Until(end), func() {
 		a.mu.Lock()
 		a.passed = inner.Err() == nil
@@ -49,6 +50,26 @@ func extend(ctx context.Context, by time.Duration) {
 	defer a.mu.Unlock()
 	a.end = a.end.Add(by)
 	a.timer.Reset(time.Until(a.end))
+}
+
+// Shorten moves the deadline to an earlier time. If that has passed, the context has ended when
+// Shorten returns.
+func (a *Allowance) Shorten(end time.Time) {
+	if !a.timer.Stop() {
+		return
+	}
+	a.mu.Lock()
+	if end.Before(a.end) {
+		a.end = end
+	}
+	left := time.Until(a.end)
+	a.passed = left <= 0 && a.inner.Err() == nil
+	a.mu.Unlock()
+	if left > 0 {
+		a.timer.Reset(left)
+		return
+	}
+	a.cancel()
 }
 
 // TimedOut reports whether the deadline passed before the parent ended.

@@ -99,6 +99,7 @@ type Attempt struct {
 	Op       providers.Op
 	Adopted  bool            // an earlier leader began the attempt: observe before acting
 	Began    time.Time       // when this leader recorded the intent
+	Ending   time.Time       // since when new leaders only end the attempt; zero: they continue it
 	Term     context.Context // ends with the term
 	Life     context.Context // ends with the term, or when the run is canceled
 
@@ -172,6 +173,18 @@ func (a *Attempt) Cleanup(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leastToEnd is the least time in which a leader tries to end what an attempt has begun.
+const leastToEnd = 2 * time.Second
+
+// toEnd returns how long this leader tries to end what an attempt has begun. All leaders together
+// have most, but each has a moment.
+func (a *Attempt) toEnd(most time.Duration) time.Duration {
+	if a.Ending.IsZero() {
+		return most
+	}
+	return min(most, max(most-time.Since(a.Ending), leastToEnd))
 }
 
 // Prove adds evidence to the outcome.

@@ -109,7 +109,7 @@ func (a lightStep) turnLight(ctx context.Context, p providers.Identifier, want p
 
 // switchLightOff switches the light off after its run was canceled.
 func (a lightStep) switchLightOff(p providers.Identifier) {
-	ctx, stop := context.WithTimeout(a.Term, killTime)
+	ctx, stop := context.WithTimeout(a.Term, a.toEnd(killTime))
 	defer stop()
 	err := a.Effect(ctx, "switch the locator light off", func(ctx context.Context) error {
 		return p.Identify(ctx, a.Op, a.Machine, false)

@@ -132,7 +132,7 @@ func (a joinStep) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpe
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithTimeout(a.Term, endJoinTime)
+	ctx, stop := context.WithTimeout(a.Term, a.toEnd(endJoinTime))
 	defer stop()
 	err := a.Effect(ctx, "revoke the token of the join", func(ctx context.Context) error {
 		return ender.EndJoin(ctx, a.Op, a.Machine, spec)

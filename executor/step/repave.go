@@ -142,7 +142,7 @@ const endInstallTime = 20 * time.Second
 // endInstall removes the boot medium of an install, whatever the outcome of the attempt.
 // If only the term has ended it does nothing: the next leader continues with the install.
 func (a installStep) endInstall(ender providers.InstallEnder) {
-	ctx, stop := context.WithTimeout(a.Term, endInstallTime)
+	ctx, stop := context.WithTimeout(a.Term, a.toEnd(endInstallTime))
 	defer stop()
 	for {
 		err := a.Effect(ctx, "remove the boot medium from the machine", func(ctx context.Context) error {

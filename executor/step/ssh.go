@@ -158,7 +158,7 @@ const killTime = 10 * time.Second
 // kill ends the command of an attempt that was canceled or is out of time. If only the
 // term has ended it does nothing: the next leader continues with the command.
 func (a *Attempt) kill(exec providers.RemoteExecutor) {
-	ctx, stop := context.WithTimeout(a.Term, killTime)
+	ctx, stop := context.WithTimeout(a.Term, a.toEnd(killTime))
 	defer stop()
 	// failpoint: cancel-seen
 	err := a.Effect(ctx, "kill the command", func(ctx context.Context) error {

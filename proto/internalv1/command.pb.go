@@ -3165,8 +3165,8 @@ type BeginAttempt struct {
 	Deadline       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	WaitingFor     string                 `protobuf:"bytes,5,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	EvidenceBefore map[string]string      `protobuf:"bytes,6,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // kept from the first intent when an attempt is adopted
-	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`
-	ReadingMs      int64                  `protobuf:"varint,8,opt,name=reading_ms,json=readingMs,proto3" json:"reading_ms,omitempty"` // how long the attempt has read the machine before this intent; it began that long ago
+	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                                                               // now, by the leader's clock
+	ReadingMs      int64                  `protobuf:"varint,8,opt,name=reading_ms,json=readingMs,proto3" json:"reading_ms,omitempty"`                                                                                         // how long the attempt has read the machine before this intent; it began that long ago
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }

@@ -96,7 +96,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	switch {
 	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
 		last.GetEpochs()[len(last.GetEpochs())-1] < t.Command.GetEpoch():
-		last.Epochs = append(slices.Clip(last.Epochs), t.Command.GetEpoch())
+		adopt(t, run, step, last, c)
 		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d",
 			step.GetName(), last.GetNumber(), t.Command.GetEpoch())
 	case !lifecycle.Open(last) && c.GetAttempt() == last.GetNumber()+1:
@@ -122,7 +122,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, began
 	}
 	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.Now
-	run.Deadline, run.NextActionAt = c.GetDeadline(), c.GetNextActionAt()
+	run.Deadline, run.NextActionAt = shownDeadline(lifecycle.LastAttempt(step), c), c.GetNextActionAt()
 	PutRun(t, run, msg)
 	return run, nil
 }

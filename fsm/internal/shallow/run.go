@@ -89,5 +89,8 @@ func Attempt(a *holdfastv1.Attempt) *holdfastv1.Attempt {
 		ErrorClass:     a.ErrorClass,
 		EvidenceBefore: a.EvidenceBefore,
 		EvidenceAfter:  a.EvidenceAfter,
+		EndsBy:         a.EndsBy,
+		Deadline:       a.Deadline,
+		EndingSince:    a.EndingSince,
 	}
 }

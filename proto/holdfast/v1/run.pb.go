@@ -1208,8 +1208,14 @@ type Attempt struct {
 	ErrorClass     string                 `protobuf:"bytes,7,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`                                                                                       // transient, auth, unsupported, gone, timeout
 	EvidenceBefore map[string]string      `protobuf:"bytes,8,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // observed before the effect, recorded with the intent
 	EvidenceAfter  map[string]string      `protobuf:"bytes,9,rep,name=evidence_after,json=evidenceAfter,proto3" json:"evidence_after,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // observed after the effect
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Set when a new leader has adopted it: the time by which it ends under any number of leaders, that is, the
+	// timeout of its step, and half of that or five minutes for new leaders, whichever is longer. Time behind a
+	// deadline without a leader is added.
+	EndsBy        *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=ends_by,json=endsBy,proto3" json:"ends_by,omitempty"`
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=deadline,proto3" json:"deadline,omitempty"`                          // set with ends_by: until when the present leader drives it
+	EndingSince   *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=ending_since,json=endingSince,proto3" json:"ending_since,omitempty"` // since when new leaders only end it: ends_by has passed, or the run was canceled
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
@@ -1301,6 +1307,27 @@ func (x *Attempt) GetEvidenceBefore() map[string]string {
 func (x *Attempt) GetEvidenceAfter() map[string]string {
 	if x != nil {
 		return x.EvidenceAfter
+	}
+	return nil
+}
+
+func (x *Attempt) GetEndsBy() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsBy
+	}
+	return nil
+}
+
+func (x *Attempt) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Attempt) GetEndingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndingSince
 	}
 	return nil
 }
@@ -1619,7 +1646,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\aRUNNING\x10\x02\x12\r\n" +
 	"\tSUCCEEDED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"\x95\x05\n" +
+	"\x06FAILED\x10\x04\"\xc1\x06\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x16\n" +
 	"\x06epochs\x18\x02 \x03(\x04R\x06epochs\x129\n" +
@@ -1632,7 +1659,10 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\verror_class\x18\a \x01(\tR\n" +
 	"errorClass\x12Q\n" +
 	"\x0fevidence_before\x18\b \x03(\v2(.holdfast.v1.Attempt.EvidenceBeforeEntryR\x0eevidenceBefore\x12N\n" +
-	"\x0eevidence_after\x18\t \x03(\v2'.holdfast.v1.Attempt.EvidenceAfterEntryR\revidenceAfter\x1aA\n" +
+	"\x0eevidence_after\x18\t \x03(\v2'.holdfast.v1.Attempt.EvidenceAfterEntryR\revidenceAfter\x123\n" +
+	"\aends_by\x182 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsBy\x126\n" +
+	"\bdeadline\x183 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12=\n" +
+	"\fending_since\x184 \x01(\v2\x1a.google.protobuf.TimestampR\vendingSince\x1aA\n" +
 	"\x13EvidenceBeforeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
@@ -1738,26 +1768,29 @@ var file_proto_holdfast_v1_run_proto_depIdxs = []int32{
 	2,  // 23: holdfast.v1.Attempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
 	19, // 24: holdfast.v1.Attempt.evidence_before:type_name -> holdfast.v1.Attempt.EvidenceBeforeEntry
 	20, // 25: holdfast.v1.Attempt.evidence_after:type_name -> holdfast.v1.Attempt.EvidenceAfterEntry
-	21, // 26: holdfast.v1.RunEvent.ts:type_name -> google.protobuf.Timestamp
-	10, // 27: holdfast.v1.RunEvent.snapshot:type_name -> holdfast.v1.Run
-	21, // 28: holdfast.v1.LogChunk.ts:type_name -> google.protobuf.Timestamp
-	3,  // 29: holdfast.v1.RunService.StartRun:input_type -> holdfast.v1.StartRunRequest
-	4,  // 30: holdfast.v1.RunService.GetRun:input_type -> holdfast.v1.GetRunRequest
-	5,  // 31: holdfast.v1.RunService.ListRuns:input_type -> holdfast.v1.ListRunsRequest
-	7,  // 32: holdfast.v1.RunService.CancelRun:input_type -> holdfast.v1.CancelRunRequest
-	8,  // 33: holdfast.v1.RunService.WatchRuns:input_type -> holdfast.v1.WatchRunsRequest
-	9,  // 34: holdfast.v1.RunService.StreamRunLogs:input_type -> holdfast.v1.StreamRunLogsRequest
-	10, // 35: holdfast.v1.RunService.StartRun:output_type -> holdfast.v1.Run
-	10, // 36: holdfast.v1.RunService.GetRun:output_type -> holdfast.v1.Run
-	6,  // 37: holdfast.v1.RunService.ListRuns:output_type -> holdfast.v1.ListRunsResponse
-	10, // 38: holdfast.v1.RunService.CancelRun:output_type -> holdfast.v1.Run
-	15, // 39: holdfast.v1.RunService.WatchRuns:output_type -> holdfast.v1.RunEvent
-	16, // 40: holdfast.v1.RunService.StreamRunLogs:output_type -> holdfast.v1.LogChunk
-	35, // [35:41] is the sub-list for method output_type
-	29, // [29:35] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	21, // 26: holdfast.v1.Attempt.ends_by:type_name -> google.protobuf.Timestamp
+	21, // 27: holdfast.v1.Attempt.deadline:type_name -> google.protobuf.Timestamp
+	21, // 28: holdfast.v1.Attempt.ending_since:type_name -> google.protobuf.Timestamp
+	21, // 29: holdfast.v1.RunEvent.ts:type_name -> google.protobuf.Timestamp
+	10, // 30: holdfast.v1.RunEvent.snapshot:type_name -> holdfast.v1.Run
+	21, // 31: holdfast.v1.LogChunk.ts:type_name -> google.protobuf.Timestamp
+	3,  // 32: holdfast.v1.RunService.StartRun:input_type -> holdfast.v1.StartRunRequest
+	4,  // 33: holdfast.v1.RunService.GetRun:input_type -> holdfast.v1.GetRunRequest
+	5,  // 34: holdfast.v1.RunService.ListRuns:input_type -> holdfast.v1.ListRunsRequest
+	7,  // 35: holdfast.v1.RunService.CancelRun:input_type -> holdfast.v1.CancelRunRequest
+	8,  // 36: holdfast.v1.RunService.WatchRuns:input_type -> holdfast.v1.WatchRunsRequest
+	9,  // 37: holdfast.v1.RunService.StreamRunLogs:input_type -> holdfast.v1.StreamRunLogsRequest
+	10, // 38: holdfast.v1.RunService.StartRun:output_type -> holdfast.v1.Run
+	10, // 39: holdfast.v1.RunService.GetRun:output_type -> holdfast.v1.Run
+	6,  // 40: holdfast.v1.RunService.ListRuns:output_type -> holdfast.v1.ListRunsResponse
+	10, // 41: holdfast.v1.RunService.CancelRun:output_type -> holdfast.v1.Run
+	15, // 42: holdfast.v1.RunService.WatchRuns:output_type -> holdfast.v1.RunEvent
+	16, // 43: holdfast.v1.RunService.StreamRunLogs:output_type -> holdfast.v1.LogChunk
+	38, // [38:44] is the sub-list for method output_type
+	32, // [32:38] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_run_proto_init() }
