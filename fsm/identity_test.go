@@ -305,3 +305,44 @@ func TestConflictStopsStep(t *testing.T) {
 		Spec: &holdfastv1.MachineSpec{Serial: "S2"}}, Paths: []string{"spec.serial"}})
 	do(t, p, begin)
 }
+
+// TestConflictStopsInstaller checks that an installer does not begin after a conflict has, and that
+// one which has begun is left, because its disk would be half written.
+func TestConflictStopsInstaller(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before []string // reports of the installer
+		report string
+		stops  bool
+	}{
+		"not begun":        {nil, "started", true},
+		"begins once more": {[]string{"started", "progress"}, "started", true},
+		"writing":          {[]string{"started"}, "progress", false},
+		"done":             {[]string{"started", "progress"}, "complete", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := nodePeer(t)
+			do(t, p, boardReport("S1", uuidA, ""))
+			run := start(t, p, "m-1", "r", "REPAVE", "ubuntu").GetRunId()
+			do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "repave", Attempt: 1})
+			do(t, p, &internalv1.OpenInstall{RunId: run, Step: "repave", Attempt: 1, Image: "debian"})
+			sum := fsmtest.TokenValue("one")
+			do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: sum})
+			say := func(status string) *internalv1.ReportInstall {
+				return &internalv1.ReportInstall{Sha256: sum, Report: &holdfastv1.ReportInstallRequest{Status: status}}
+			}
+			for _, status := range tt.before {
+				do(t, p, say(status))
+			}
+			was, _ := p.View().Install("m-1")
+			p.Propose(&internalv1.Command{Op: &internalv1.Command_ReportNode{ReportNode: boardReport("S2", uuidA, "")}})
+			if !tt.stops {
+				do(t, p, say(tt.report))
+				return
+			}
+			refused(t, p, say(tt.report), fsm.OutOfRange, fsm.ReasonInstallOver)
+			if is, _ := p.View().Install("m-1"); is.GetStage() != was.GetStage() {
+				t.Errorf("after the refusal: got stage %s, want %s", is.GetStage(), was.GetStage())
+			}
+		})
+	}
+}

@@ -198,6 +198,7 @@ type InstallStatus struct {
 	Image    string // the image on the disk, once it is done
 	Due      string // while running: a pending action, e.g. "power on"; StartInstall again does it
 	Press    bool   // Due presses a button of the chassis, which may show late
+	Erases   bool   // the disks may already be changed, so to stop now saves nothing
 }
 
 // Imager installs images. If the token was started before, StartInstall only does what

@@ -236,7 +236,8 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 	return run, err
 }
 
-// leaders returns the suffix of a text about an attempt that used up its time under several leaders.
+// leaders returns the suffix of a text about an attempt that used up its time under several
+// leaders.
 func (a *attempt) leaders() string {
 	if a.Ending.IsZero() {
 		return ""

@@ -109,6 +109,7 @@ type Attempt struct {
 	Stagger  providers.Stagger // of the provider
 
 	values fsm.Values // parameters of the run, set by Choose
+	erases bool       // its command erases the disks
 
 	Before    map[string]string             // evidence from before the effect
 	Seen      map[string]string             // evidence gathered since

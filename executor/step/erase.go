@@ -23,9 +23,10 @@ func (a *Attempt) erase(ctx context.Context, host eraser) (int, error) {
 	if d, ok := ctx.Deadline(); ok {
 		most = time.Until(d)
 	}
-	failed := a.command(ctx, host, "erase all disks", func(ctx context.Context) error {
+	a.erases = true
+	failed := a.command(ctx, host, "erase all disks", a.surely(func(ctx context.Context) error {
 		return host.Erase(ctx, a.Op, a.Machine, most)
-	})
+	}))
 	if ctx.Err() != nil {
 		a.kill(host) //nolint:contextcheck // the attempt's context has ended, the term's has not
 		return 0, ctx.Err()

@@ -69,12 +69,15 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 	}
 	start := func(ctx context.Context) error { return imager.StartInstall(ctx, a.Op, a.Machine, spec) }
 	if st.State == providers.WorkNone {
+		if err := a.sure(); err != nil {
+			return err
+		}
 		what := "install " + spec.Image
 		if spec.Image == "" {
 			what = "wipe the disks"
 		}
 		begun = true
-		if err := a.Effect(ctx, what, start); err != nil {
+		if err := a.Effect(ctx, what, a.surely(start)); err != nil {
 			return err
 		}
 	}
@@ -93,6 +96,17 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 		if err := readStatus(ctx); err != nil {
 			return false, err
 		}
+		do := start
+		switch {
+		case st.State != providers.WorkRunning: // it has ended
+		case st.Erases:
+			a.noteDoubt()
+		default:
+			if err := a.sure(); err != nil {
+				return false, err
+			}
+			do = a.surely(start)
+		}
 		if st.Stage != stage {
 			stage, since = st.Stage, time.Now()
 			a.Say("install: %s (%d %%)", task.Clean(stage), st.Progress)
@@ -106,7 +120,7 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.SettleTime() {
 				return false, nil
 			}
-			err := a.Effect(ctx, st.Due, start)
+			err := a.Effect(ctx, st.Due, do)
 			if st.Press {
 				a.InFlight.Sent = time.Now() // even if it was not sent, so that a cancel always waits
 			}

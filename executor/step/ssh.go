@@ -91,6 +91,9 @@ func (a *Attempt) command(
 		for _, o := range st.Output {
 			a.Log.Write(o.Stream, o.Data)
 		}
+		if a.erases && st.State == providers.WorkRunning {
+			a.noteDoubt()
+		}
 		offset = st.Next
 		if len(st.Output) > 0 {
 			return false, nil // there may be more output, even if the command has exited

@@ -108,14 +108,18 @@ func (c *call) installStatus(a tokenArgs) (any, error) {
 	default:
 		s.Progress = min(int(100*c.now.Sub(i.started)/time.Duration(c.fleet.config.InstallTime)), 99)
 		s.Stage = stage(s.Progress, i.spec.Image != "")
+		s.Erases = s.Progress >= bootedAt
 	}
 	return s, nil
 }
 
+// bootedAt is the percentage at which an installer has booted.
+const bootedAt = 10
+
 // stage returns the activity of an installer at a percentage.
 func stage(percent int, image bool) string {
 	switch {
-	case percent < 10:
+	case percent < bootedAt:
 		return "booting the installer"
 	case percent < 25 || !image:
 		return "wiping the disk"

@@ -38,6 +38,7 @@ func judge(n *node, r *record) (providers.InstallStatus, due) {
 		return st, nothing
 	}
 	moved := n.ProvisionState != r.From || n.ProvisionUpdatedAt != r.Since
+	st.Erases = r.erases(moved || n.Reservation != "")
 	switch {
 	case moved && n.ProvisionState == w.end:
 		st.Progress = 100 * (r.At + 1) / len(r.Todo)

@@ -46,6 +46,17 @@ func (r *record) patch(image map[string]any) nodes.UpdateOpts {
 	return u
 }
 
+// erases reports whether a verb of the record that changes the disks has begun. begun is whether
+// the current one has.
+func (r *record) erases(begun bool) bool {
+	for i, v := range r.Todo[:r.At+1] {
+		if v != manage && (i < r.At || begun) {
+			return true
+		}
+	}
+	return false
+}
+
 // verb is a target of a provision state (Ironic's state machine).
 type verb string
 

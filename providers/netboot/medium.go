@@ -268,7 +268,7 @@ func (p *MediumImager) InstallStatus(
 	// done before the medium is out.
 	all, failed := p.Imager.InstallStatus(ctx, m, tok)
 	if all.State == providers.WorkDone && (due != "" || err != nil) || all.State == providers.WorkRunning {
-		st.Stage = all.Stage
+		st.Stage, st.Erases = all.Stage, all.Erases || all.State == providers.WorkDone
 		return st, errors.Join(failed, err)
 	}
 	return all, failed

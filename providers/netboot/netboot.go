@@ -191,7 +191,7 @@ func (p *Imager) InstallStatus(
 				over, i.GetBoots(), clock(i), cmp.Or(i.GetIpAddress(), unknownPlace))
 		}
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
-		st.Stage = "the installer to finish"
+		st.Stage, st.Erases = "the installer to finish", true // a peer has let it begin
 		if i.GetDetail() != "" {
 			st.Stage += ", which is at: " + i.GetDetail()
 		}
@@ -220,7 +220,7 @@ func (p *Imager) InstallStatus(
 func (p *Imager) booted(
 	ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus,
 ) (providers.InstallStatus, error) {
-	st.Stage, st.Progress = "the machine to boot from its disk", 100
+	st.Stage, st.Progress, st.Erases = "the machine to boot from its disk", 100, true
 	if p.host == nil || m.GetSpec().GetSshEndpoint() == "" || i.GetImage() == "" {
 		st.State, st.Stage = providers.WorkDone, "done"
 		return st, nil

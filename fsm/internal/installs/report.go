@@ -36,6 +36,12 @@ func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 		return nil, refusal.New(refusal.OutOfRange, sessions.ReasonInstallOver, "run %s of this install not found",
 			i.GetRunId())
 	}
+	if r.GetStatus() == "started" { // it writes once this report is accepted
+		if err := fleet.CheckIdentity(t.State, m); err != nil {
+			return nil, refusal.New(refusal.OutOfRange, sessions.ReasonInstallOver, "the installer does not begin: %s",
+				err.Message)
+		}
+	}
 	s.Bound = c.GetSha256() // a caller with another script of this session cannot report in its name
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
