@@ -116,6 +116,7 @@ func TestScope(t *testing.T) {
 		return &internalv1.UpdateMachine{Machine: m, Paths: paths}
 	}
 	const denied, scope = fsm.PermissionDenied, fsm.ReasonOutOfScope
+	const unknownMAC = "52:54:00:00:00:99"
 	for _, tt := range []struct {
 		name   string
 		origin *internalv1.Origin
@@ -159,6 +160,19 @@ func TestScope(t *testing.T) {
 			scope, `is about pool "b"`},
 		{"register into no pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "")}, denied, scope,
 			"would be in no pool"},
+		{"register with an id of the server", operator("a"), &internalv1.RegisterMachine{GeneratedId: true,
+			Machine: inPool("1b623d01", "")}, denied, scope,
+			"the request would make a machine in no pool, and your scope is pool a"},
+		{"the same for a foreign pool", operator("a"), &internalv1.RegisterMachine{GeneratedId: true,
+			Machine: inPool("1b623d01", "b")}, denied, scope, `the request is about pool "b", and your scope is pool a`},
+		{"a node with an id of the server", operator("a"), &internalv1.CreateNode{MachineId: "1b623d01", GeneratedId: true,
+			MacAddress: unknownMAC}, denied, scope, "the request would make a machine in no pool, and your scope is pool a"},
+		{"report of an unknown MAC address", operator("a"), &internalv1.ReportNode{MachineId: "1b623d01", Discover: true,
+			Report: &holdfastv1.ReportNodeRequest{MacAddress: unknownMAC}}, denied, scope,
+			"the request would make a machine in no pool, and your scope is pool a"},
+		{"an agent's report of an unknown MAC address", agent("m-a"), &internalv1.ReportNode{MachineId: "1b623d01",
+			Discover: true, Report: &holdfastv1.ReportNodeRequest{MacAddress: unknownMAC}}, denied, scope,
+			`the request would make a machine, and this token is valid for machine "m-a" only`},
 		{"register without a spec", operator("a"),
 			&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-new"}}, denied, scope, "would be in no pool"},
 		{"labels of a machine of the pool", operator("a"),

@@ -72,10 +72,13 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 	}
 	for _, p := range about.pools {
 		if !slices.Contains(pools, p) {
+			if p == "" && about.fresh {
+				return outOfScope("the request would make a machine in no pool, and %s", scope)
+			}
 			if p == "" {
 				return outOfScope("%s would be in no pool, and %s: name the pool", about.resource, scope)
 			}
-			return outOfScope("%s is about pool %q, and %s", about.resource, p, scope).With("pool", p)
+			return outOfScope("%s is about pool %q, and %s", about.name(), p, scope).With("pool", p)
 		}
 	}
 	return ownSecrets(t, about, pools, scope)
@@ -87,6 +90,9 @@ func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 			about.resource, machineID)
 	}
 	for _, id := range about.machines {
+		if about.fresh {
+			return outOfScope("the request would make a machine, and this token is valid for machine %q only", machineID)
+		}
 		if id != machineID {
 			err := outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
 				id, machineID).

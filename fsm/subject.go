@@ -106,7 +106,7 @@ func ofRegistration(t *core.Tx, c *internalv1.RegisterMachine) subject {
 		}
 		return nil
 	})
-	about.absent = idTaken
+	about.absent, about.fresh = idTaken, c.GetGeneratedId()
 	return about
 }
 
@@ -118,7 +118,9 @@ func ofUpdate(t *core.Tx, c *internalv1.UpdateMachine) subject {
 }
 
 func ofAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) subject {
-	return newMachine(t, c.GetMachineId(), c.GetPool())
+	about := newMachine(t, c.GetMachineId(), c.GetPool())
+	about.fresh = c.GetGeneratedId()
+	return about
 }
 
 func ofAgent(t *core.Tx, c *internalv1.RegisterAgent) subject {
@@ -132,7 +134,9 @@ func ofAgent(t *core.Tx, c *internalv1.RegisterAgent) subject {
 }
 
 func ofNewNode(t *core.Tx, c *internalv1.CreateNode) subject {
-	return newMachine(t, c.GetMachineId(), "")
+	about := newMachine(t, c.GetMachineId(), "")
+	about.fresh = c.GetGeneratedId()
+	return about
 }
 
 func ofReport(t *core.Tx, c *internalv1.ReportNode) subject {
@@ -145,7 +149,9 @@ func ofReport(t *core.Tx, c *internalv1.ReportNode) subject {
 	if !c.GetDiscover() { // the command reports that it is unknown
 		return subject{resource: "machines/" + lex.Ident(id), machines: []string{""}}
 	}
-	return newMachine(t, c.GetMachineId(), "") // the machine is discovered
+	about := newMachine(t, c.GetMachineId(), "") // the machine is discovered
+	about.fresh = true
+	return about
 }
 
 func ofProvider(t *core.Tx, c *internalv1.RegisterProvider) subject {
@@ -195,12 +201,21 @@ type subject struct {
 	pools    []string // pools of new or moved machines; "" is no pool
 	secrets  []string // secrets that the command would newly send somewhere
 	anyScope bool     // the command decides by its principal, whatever the caller's pools
+	fresh    bool     // the machine would be new, with an id that the caller has not chosen and does not know
 
 	// absent returns the error of a command about a record that does not exist. The answer about
 	// one of another pool is the same. Id names the record, or is empty for the machine in
 	// question.
 	absent func(id string) *Error
 	id     string
+}
+
+// name returns how a refusal names the subject.
+func (s *subject) name() string {
+	if s.fresh {
+		return "the request"
+	}
+	return s.resource
 }
 
 // missing returns the answer about a record of another pool.
