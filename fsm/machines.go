@@ -30,6 +30,9 @@ func MachineFacet(path, value string) bool { return schema.MachineFacet(path, va
 // texts in no notation of MAC addresses, and for zero, broadcast and multicast addresses.
 func MAC(s string) (mac string, ok bool) { return lex.MAC(s) }
 
+// BMCKey returns the same text for all spellings of the address of a BMC.
+func BMCKey(endpoint string) string { return lex.BMCKey(endpoint) }
+
 // ConditionStatus returns the status of a condition as text: true, false or unknown.
 func ConditionStatus(c *holdfastv1.Condition) string { return lifecycle.ConditionStatus(c) }
 

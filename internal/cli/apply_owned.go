@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -43,7 +42,7 @@ func ownedBy(m *holdfastv1.Machine) []string {
 		}
 	}
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
-		all = append(all, "BMC endpoint "+strings.ToLower(e))
+		all = append(all, "BMC endpoint "+fsm.BMCKey(e))
 	}
 	if s := m.GetSpec().GetSerial(); s != "" {
 		all = append(all, "serial number "+s)

@@ -243,7 +243,9 @@ func TestApplyOwnedTwice(t *testing.T) {
 			`{mac_addresses: ["52-54-00-00-0A-01"]}`,
 			"machine m-92 has the MAC address 52:54:00:00:0a:01 of machine m-91"},
 		{"a BMC", `{bmc_endpoint: "https://BMC-1"}`, `{bmc_endpoint: "https://bmc-1"}`,
-			"BMC endpoint https://bmc-1 of machine m-91"},
+			"BMC endpoint bmc-1 of machine m-91"},
+		{"a BMC in another spelling", `{bmc_endpoint: "https://10.0.0.1:443/"}`, `{bmc_endpoint: "10.0.0.1"}`,
+			"BMC endpoint 10.0.0.1 of machine m-91"},
 		{"a serial number", `{serial: S1}`, `{serial: S1}`, "serial number S1 of machine m-91"},
 	} {
 		for _, flag := range []string{"", " --dry-run"} {

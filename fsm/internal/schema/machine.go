@@ -98,7 +98,7 @@ func Owned(m *holdfastv1.Machine) []string {
 		keys = append(keys, "MAC address "+mac)
 	}
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
-		keys = append(keys, "BMC endpoint "+lex.Lower(e))
+		keys = append(keys, "BMC endpoint "+lex.BMCKey(e))
 	}
 	if s := m.GetSpec().GetSerial(); s != "" {
 		keys = append(keys, "serial "+s)
