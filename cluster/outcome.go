@@ -92,7 +92,15 @@ func (e *OutcomeError) Error() string {
 	if e.Outcome == NotApplied && errors.Is(e.Err, ErrNoLeader) {
 		return e.Err.Error()
 	}
-	return e.Outcome.String() + ": " + e.Err.Error()
+	text := e.Err.Error()
+	var st interface {
+		error
+		GRPCStatus() *status.Status
+	}
+	if errors.As(e.Err, &st) { // without the words of gRPC
+		text = strings.Replace(text, st.Error(), st.GRPCStatus().Message(), 1)
+	}
+	return e.Outcome.String() + ": " + strings.TrimPrefix(text, e.Outcome.String()+": ")
 }
 
 // Unwrap returns the cause.
