@@ -2,10 +2,14 @@ package peertls
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,12 +20,52 @@ const trustDomain = "holdfast"
 // name matches the path segments that SPIFFE allows, without "." and ".." (SPIFFE-ID §2.2).
 var name = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
+// hostLabel matches a part of the name of a host. Container networks have names with underscores.
+var hostLabel = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+
+// numeric matches the last part of a name that resolvers take for an IPv4 address.
+var numeric = regexp.MustCompile(`^([0-9]+|0[xX][0-9A-Fa-f]*)$`)
+
 // CheckName returns an error if a certificate cannot name a cluster or peer s.
 func CheckName(what, s string) error {
 	if s == "." || s == ".." || !name.MatchString(s) {
 		return fmt.Errorf("%s %q: want 1 to 128 letters, digits, dots, dashes or underscores", what, s)
 	}
 	return nil
+}
+
+// CheckHost returns an error if no peer can have the name or address: an IPv4 address with other
+// than four numbers from 0 to 255, a group of hosts, a zone, or a text with a port. The name may
+// begin with "*.".
+func CheckHost(s string) error {
+	if a, err := netip.ParseAddr(s); err == nil {
+		if a.Zone() != "" || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+			return fmt.Errorf("host %q: want the address of one host, without a zone", s)
+		}
+		return nil
+	}
+	labels := strings.Split(strings.TrimSuffix(strings.TrimPrefix(s, "*."), "."), ".")
+	if len(s) > 253 || slices.ContainsFunc(labels, func(l string) bool { return !hostLabel.MatchString(l) }) {
+		return fmt.Errorf("host %q: want a name or an IP address, without a port", s)
+	}
+	if numeric.MatchString(labels[len(labels)-1]) {
+		return fmt.Errorf("host %q: is not an address: an IPv4 address has four numbers from 0 to 255", s)
+	}
+	return nil
+}
+
+// CheckAddress returns an error if an address is not host:port. One to listen on may have no host,
+// and port 0, any free port.
+func CheckAddress(addr string, listens bool) error {
+	host, port, err := net.SplitHostPort(addr)
+	n, perr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil, perr != nil, n == 0 && !listens, host == "" && !listens:
+		return errors.New("want host:port, with a port from 1 to 65535")
+	case host == "":
+		return nil
+	}
+	return CheckHost(host)
 }
 
 // PeerURI returns the URI of a peer in its certificate.

@@ -9,6 +9,41 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
+func TestCheckAddress(t *testing.T) {
+	for _, tt := range []struct {
+		addr          string
+		listens, want bool
+	}{
+		{"10.0.0.1:7400", false, true},
+		{"[fd00::7]:7400", false, true},
+		{"peer-1.example.:7400", false, true},
+		{"n_1:7400", false, true},
+		{":7400", true, true},
+		{":7400", false, false},
+		{"0.0.0.0:7400", true, true},
+		{"127.0.0.1:0", true, true},
+		{"127.0.0.1:0", false, false},
+		{"10.0.0.300:7400", true, false},
+		{"10.0.1:7400", true, false},
+		{"0x7f000001:7400", true, false},
+		{"2130706433:7400", false, false},
+		{"224.0.0.1:7400", true, false},
+		{"[ff02::1]:7400", true, false},
+		{"[fe80::1%eth0]:7400", true, false},
+		{"-n1:7400", true, false},
+		{"n..1:7400", true, false},
+		{"n 1:7400", true, false},
+		{"http://n1:7400", true, false},
+		{"n1:65536", true, false},
+		{"n1", true, false},
+		{"", true, false},
+	} {
+		if err := peertls.CheckAddress(tt.addr, tt.listens); (err == nil) != tt.want {
+			t.Errorf("%q, listens %t: got %v, want valid %t", tt.addr, tt.listens, err, tt.want)
+		}
+	}
+}
+
 func TestPeerID(t *testing.T) {
 	for _, tc := range []struct {
 		name        string

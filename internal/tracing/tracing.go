@@ -48,7 +48,7 @@ func (c *Config) Flags(fs *pflag.FlagSet) {
 
 // Check returns an error if a flag has an invalid value.
 func (c *Config) Check() error {
-	if c.TracingRatio < 0 || c.TracingRatio > 1 {
+	if !(c.TracingRatio >= 0 && c.TracingRatio <= 1) { // nor NaN
 		return fmt.Errorf("set --tracing-ratio to a share from 0 to 1, not %v", c.TracingRatio)
 	}
 	if c.TracingURL == "" {

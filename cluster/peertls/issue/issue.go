@@ -94,12 +94,12 @@ func (ca *CA) Peer(cluster, id string, hosts []string, end time.Time) (Pair, err
 			continue
 		}
 		seen[h] = true
-		switch ip := net.ParseIP(h); {
-		case ip != nil:
+		if err := peertls.CheckHost(h); err != nil {
+			return Pair{}, err
+		}
+		if ip := net.ParseIP(h); ip != nil {
 			t.IPAddresses = append(t.IPAddresses, ip)
-		case !hostname(h):
-			return Pair{}, fmt.Errorf("host %q: want a name or an IP address, without a port", h)
-		default:
+		} else {
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
@@ -177,11 +177,4 @@ func create(t, parent *x509.Certificate, public, by any) (*x509.Certificate, err
 
 func encode(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-}
-
-// hostname reports whether s is a valid host name for a certificate. It may begin with
-// "*.".
-func hostname(s string) bool {
-	u, err := url.Parse("https://" + s)
-	return err == nil && s != "" && u.Host == s && u.Port() == "" && u.Hostname() == s
 }

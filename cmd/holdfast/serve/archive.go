@@ -54,7 +54,7 @@ func (c *archiveConfig) archiver(log *slog.Logger, reg prometheus.Registerer) re
 // request to a bucket yet.
 func (c *archiveConfig) open(transport *http.Transport) (s retention.Archive, done func(), err error) {
 	done = func() {}
-	if c.ArchiveURL == "" {
+	if c.ArchiveURL == "" && c.ArchiveAfter >= 0 && c.ArchiveKeep >= 0 {
 		return nil, done, nil
 	}
 	if c.ArchiveAfter <= 0 || c.ArchiveKeep < 0 || c.ArchiveKeep > 0 && c.ArchiveKeep < c.ArchiveAfter {

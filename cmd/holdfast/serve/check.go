@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/internal/cli/flagfile"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
@@ -151,28 +151,26 @@ func checkDataDir(dir string) error {
 	return nil
 }
 
-// checkAddresses returns an error for each address that is not host:port.
+// checkAddresses returns an error for each address that is not host:port or is there twice.
 func (c *Config) checkAddresses() error {
 	var errs []error
-	check := func(flag, addr string, may bool) {
-		if addr == "" && may {
-			return
-		}
-		_, port, err := net.SplitHostPort(addr)
-		n, perr := strconv.ParseUint(port, 10, 16)
-		if err != nil || perr != nil || n == 0 && strings.HasPrefix(flag, "advertise") {
-			errs = append(errs, fmt.Errorf("read --%s %q: want host:port, with a port from 1 to 65535", flag, addr))
+	listener := map[string]string{}
+	check := func(flag, addr string, listens bool) {
+		if err := peertls.CheckAddress(addr, listens); err != nil {
+			errs = append(errs, fmt.Errorf("read --%s %q: %w", flag, addr, err))
+		} else if other := listener[addr]; listens && other != "" && !strings.HasSuffix(addr, ":0") {
+			errs = append(errs, fmt.Errorf("set --%s to another address than --%s, not %s", flag, other, addr))
+		} else if listens {
+			listener[addr] = flag
 		}
 	}
-	check("grpc-addr", c.GRPCAddr, false)
-	check("http-addr", c.HTTPAddr, false)
-	check("raft-addr", c.RaftAddr, false)
-	check("gossip-addr", c.GossipAddr, false)
-	check("netboot-addr", c.NetbootAddr, true)
-	check("advertise-grpc", c.AdvertiseGRPC, true)
-	check("advertise-http", c.AdvertiseHTTP, true)
-	check("advertise-raft", c.AdvertiseRaft, true)
-	check("advertise-gossip", c.AdvertiseGossip, true)
+	for _, f := range [][2]string{{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"raft-addr", c.RaftAddr},
+		{"gossip-addr", c.GossipAddr}, {"netboot-addr", c.NetbootAddr}, {"advertise-grpc", c.AdvertiseGRPC},
+		{"advertise-http", c.AdvertiseHTTP}, {"advertise-raft", c.AdvertiseRaft}, {"advertise-gossip", c.AdvertiseGossip}} {
+		if optional := strings.HasPrefix(f[0], "advertise") || f[0] == "netboot-addr"; f[1] != "" || !optional {
+			check(f[0], f[1], !strings.HasPrefix(f[0], "advertise"))
+		}
+	}
 	for _, addr := range c.Join {
 		check("join", addr, false)
 	}

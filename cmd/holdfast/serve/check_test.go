@@ -64,6 +64,16 @@ func TestConfigCheck(t *testing.T) {
 		{"no numbers", good + "rate_limit_per_second: -5\nraft_multiplier: NaN\nplatform_margin_percent: 101\n",
 			[]string{"--rate-limit-per-second", "--raft-multiplier", "--platform-margin-percent"}},
 		{"an address that others cannot reach", good + "advertise_grpc: 127.0.0.1:0\n", []string{"read --advertise-grpc"}},
+		{"addresses that are none", good + "join: ['10.0.0.300:7403', '10.0.1:7403', ':7403', '224.0.0.1:7403']\n",
+			[]string{`read --join "10.0.0.300:7403": host "10.0.0.300": is not an address`, `read --join "10.0.1:7403"`,
+				`read --join ":7403"`, `read --join "224.0.0.1:7403"`}},
+		{"addresses of others", good + "join: ['peer-1.example.:7403', 'n_1:7403', '[fd00::7]:7403']\n", nil},
+		{"one address for two", good + "http_addr: 127.0.0.1:7400\nnetboot_addr: 127.0.0.1:7402\n",
+			[]string{"set --http-addr to another address than --grpc-addr",
+				"set --netboot-addr to another address than --raft-addr"}},
+		{"any free ports", good + "grpc_addr: 127.0.0.1:0\nhttp_addr: 127.0.0.1:0\n", nil},
+		{"no share", good + "tracing_ratio: NaN\n", []string{"--tracing-ratio"}},
+		{"times before zero", good + "archive_after: -5m\n", []string{"--archive-after"}},
 		{"peers without ports", good + "join: [10.0.0.1]\n", []string{"read --join"}},
 	}
 	for _, tt := range tests {

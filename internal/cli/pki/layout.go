@@ -59,6 +59,9 @@ func parsePeers(specs []string) ([]initPeer, error) {
 		if id == "ca" || id == adminName {
 			return nil, fmt.Errorf("--peer %q: the directory %s is for other files: choose another id", spec, id)
 		}
+		if err := peertls.CheckHost(p.host); err != nil {
+			return nil, fmt.Errorf("--peer %q: %w", spec, err)
+		}
 		if ip := net.ParseIP(p.host); ip != nil && ip.IsUnspecified() {
 			return nil, fmt.Errorf("--peer %q: want the address that others use for the peer", spec)
 		}
