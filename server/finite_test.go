@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -107,5 +108,25 @@ func TestImpossibleHeartbeats(t *testing.T) {
 	}
 	if leases.last != nil {
 		t.Errorf("the leader heard %v, want nothing", leases.last)
+	}
+}
+
+// TestImpossibleTemperatures checks that a broken thermometer costs its reading, and no heartbeat.
+func TestImpossibleTemperatures(t *testing.T) {
+	n, leases := nodetest.New(), &heard{}
+	_, c := serve(t, n, Config{Leases: leases})
+	beats := holdfastv1.NewHeartbeatServiceClient(c.conn)
+	for _, tt := range []struct {
+		celsius float64
+		known   bool
+	}{
+		{65, true}, {-40, true}, {0, true}, {-400, false}, {1e9, false}, {math.Inf(1), false}, {math.NaN(), false},
+	} {
+		_, err := beats.HeartbeatPool(testCtx(t), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1",
+			Gpus: []*holdfastv1.Gpu{{TotalVramGb: proto.Float64(80), TemperatureCelsius: new(tt.celsius)}}})
+		said, jsonErr := protojson.Marshal(leases.last)
+		if err != nil || jsonErr != nil || strings.Contains(string(said), "temperatureCelsius") != tt.known {
+			t.Errorf("%v C: heard %s, %v; want the temperature: %v", tt.celsius, said, errors.Join(err, jsonErr), tt.known)
+		}
 	}
 }

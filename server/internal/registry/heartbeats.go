@@ -91,7 +91,7 @@ func (s *Heartbeats) HeartbeatPool(
 	for _, g := range r.GetGpus() {
 		// Do not refuse a heartbeat because of a broken thermometer. Memory sizes decide
 		// about placement, so those must be finite.
-		g.TemperatureCelsius = httpjson.Known(g.TemperatureCelsius)
+		g.TemperatureCelsius = thermometer(g.TemperatureCelsius)
 		report.Gpus = append(report.Gpus, request.WithoutUnknown(g))
 	}
 	if err := finiteGpus("gpus", report.GetGpus()); err != nil {
@@ -105,6 +105,15 @@ func (s *Heartbeats) HeartbeatPool(
 		return nil, err
 	}
 	return &holdfastv1.HeartbeatPoolResponse{Status: "healthy", NextHeartbeatMs: a.GetIntervalMs()}, nil
+}
+
+// thermometer returns the temperature of a GPU in °C, or nil if it is none that a GPU can have.
+func thermometer(celsius *float64) *float64 {
+	const lowest, highest = -273.15, 1000
+	if celsius = httpjson.Known(celsius); celsius != nil && (*celsius < lowest || *celsius > highest) {
+		return nil
+	}
+	return celsius
 }
 
 // PingService renews the lease of a service. A deregistered service stays deregistered.
