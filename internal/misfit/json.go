@@ -116,6 +116,7 @@ func (w *walker) message(tok json.Token, md protoreflect.MessageDescriptor, path
 		return w.wrong(tok, path, "an object in { } with fields such as "+strings.Join(first(FieldNames(md), 3), ", "))
 	}
 	chosen := map[protoreflect.Name]string{} // the fields of alternatives
+	spelled := map[protoreflect.Name]string{}
 	return w.object(path, func(key string, tok json.Token) *Problem {
 		fd := md.Fields().ByName(protoreflect.Name(key))
 		if fd == nil {
@@ -124,6 +125,10 @@ func (w *walker) message(tok json.Token, md protoreflect.MessageDescriptor, path
 		if fd == nil {
 			return w.at(join(path, key), "there is no such field%s", Unknown(key, FieldNames(md)))
 		}
+		if other := spelled[fd.Name()]; other != "" {
+			return w.at(join(path, key), "it is there twice, as %s and as %s: give it once, as %s", other, key, fd.Name())
+		}
+		spelled[fd.Name()] = key
 		if of := fd.ContainingOneof(); of != nil && !of.IsSynthetic() && tok != nil {
 			if other := chosen[of.Name()]; other != "" {
 				return w.at(join(path, key), "only one of it and %s is allowed", other)

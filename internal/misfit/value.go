@@ -75,12 +75,29 @@ func integer(kind protoreflect.Kind, text string) string {
 		_, err = strconv.ParseUint(text, 10, 64)
 	}
 	if err == nil {
-		return ""
+		return undecimal(text)
 	}
 	if errors.Is(err, strconv.ErrRange) || strings.HasPrefix(text, "-") {
 		return fmt.Sprintf("%s is not a whole number of %s to %s", Quote(text), least, most)
 	}
 	return Quote(text) + " is not a whole number"
+}
+
+// undecimal returns the reason why the text of a number is read in two ways, or "": 010 is ten or,
+// as in C, eight. The command line refuses it too.
+func undecimal(text string) string {
+	sign, digits := "", text
+	if text != "" && (text[0] == '-' || text[0] == '+') {
+		sign, digits = strings.TrimPrefix(text[:1], "+"), text[1:]
+	}
+	plain := strings.TrimLeft(digits, "0")
+	if plain == "" {
+		plain, sign = "0", ""
+	}
+	if sign+plain == text {
+		return ""
+	}
+	return Quote(text) + " is not written as a decimal number: write " + sign + plain
 }
 
 // enum returns the reason why a text is not a name or a number of an enum, or "".

@@ -72,6 +72,8 @@ func TestCalls(t *testing.T) {
 		{"GET", "/v1/machines?filter=nothing%3D1", "", 400, `"fields":[{"field":"filter"`},
 		{"GET", "/v1/machines?filtre=x", "", 400,
 			`filtre:holdfast.v1.MachineService/ListMachines has no such parameter:did you mean filter?`},
+		{"GET", "/v1/machines?page_size=010", "", 400, `page_size:\"010\" is not written as a decimal number:write 10`},
+		{"POST", "/v1/machines", `{"machine_id":"m-9","machineId":"m-9"}`, 400, `machineId:it is there twice, as machine_id and as machineId`},
 		{"GET", "/v1/machines?colour=x", "", 400, `no such parameter:want one of filter, page_size, page_token, consistency`},
 		{"GET", "/v1/machines?pageSize=1", "", 400, `did you mean page_size?`},
 		{"POST", "/v1/runs?consistency=stale", "{}", 400, `holdfast.v1.RunService/StartRun has no such parameter:it has none`},
