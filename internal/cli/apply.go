@@ -107,7 +107,7 @@ that were, or would be, created or updated.`,
 			})(cmd, nil)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, documentShape[appliedDocument]("the result of apply"))
 	in.register(cmd.Flags(), "documents")
 	prune.register(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the changes, and store nothing")

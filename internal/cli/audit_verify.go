@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -60,7 +59,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, documentShape[verdict]("a verdict"))
 	cmd.Flags().StringVarP(&file, "file", "f", "",
 		"verify an exported file instead of the cluster's trail (- is standard input)")
 	cmd.Flags().StringVar(&after, "after", "", "SEQUENCE:HASH of the newest event of an earlier verification")
@@ -127,7 +126,7 @@ func (a *app) verifyFile(name string, v *verification) error {
 	if name == "-" {
 		return verifyLines(a.In, "standard input", v)
 	}
-	f, err := os.Open(name)
+	f, err := a.open(name)
 	if err != nil {
 		return fmt.Errorf("verify audit events: %w", err)
 	}

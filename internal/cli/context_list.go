@@ -43,6 +43,11 @@ func (a *app) contexts() ([]listedContext, string, error) {
 	return all, path, nil
 }
 
+// contextList is the result of context list, for scripts.
+type contextList struct {
+	Contexts []listedContext `json:"contexts"`
+}
+
 func (a *app) contextList() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
@@ -61,7 +66,7 @@ func (a *app) contextList() *cobra.Command {
 			return a.printContexts(&o, all)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, documentShape[contextList]("a list of contexts"))
 	return cmd
 }
 
@@ -75,7 +80,7 @@ func (a *app) printContexts(o *output, all []listedContext) error {
 		}
 		return nil
 	case !o.table():
-		raw, err := json.Marshal(map[string]any{"contexts": all})
+		raw, err := json.Marshal(contextList{all})
 		if err != nil {
 			return fmt.Errorf("write contexts: %w", err)
 		}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
@@ -100,11 +103,47 @@ func readDocuments[M proto.Message](a *app, in *inputs, k kind[M]) ([]M, error) 
 	return docs, nil
 }
 
+// open opens a file for reading. A FIFO blocks until another process opens it for writing, or until
+// the time of --timeout, if it is given.
+func (a *app) open(name string) (*os.File, error) {
+	if info, err := os.Stat(name); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		return os.Open(name)
+	}
+	ctx, cancel := a.patience(a.root.Context(), 0)
+	defer cancel()
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() { // ends with the process, if nothing ever writes
+		f, err := os.Open(name)
+		opened <- result{f, err}
+	}()
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	for {
+		select {
+		case r := <-opened:
+			return r.f, r.err
+		case <-late.C:
+			a.note("%s is a FIFO: waiting for another process to write into it", name)
+		case <-ctx.Done():
+			text := fmt.Sprintf("%s is a FIFO, and no other process writes into it", name)
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				text += ": give it more time than --timeout " + a.globals.timeout.String()
+				return nil, &codeError{code: ExitTimeout, msg: text}
+			}
+			return nil, fmt.Errorf("%s: %w", text, ctx.Err())
+		}
+	}
+}
+
 // readFile reads a file, or standard input if the name is "-".
 func (a *app) readFile(file string) ([]byte, error) {
 	in := a.In
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := a.open(file)
 		if err != nil {
 			return nil, misfit.File(file, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -192,7 +193,7 @@ func flagTrouble(cmd *cobra.Command, err error) string {
 		}
 		return err.Error() + likelyFlag(cmd, err)
 	}
-	name, value, why := "--"+invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap().Error()
+	name, value, why := "--"+typedName(invalid.GetFlag()), invalid.GetValue(), invalid.Unwrap().Error()
 	m := parsing.FindStringSubmatch(why)
 	switch {
 	case m == nil && strings.HasPrefix(why, fmt.Sprintf("%q ", value)):
@@ -202,7 +203,7 @@ func flagTrouble(cmd *cobra.Command, err error) string {
 	case strings.Contains(m[1], "out of range"):
 		return fmt.Sprintf("%s: %q is out of range", name, value)
 	case strings.Contains(invalid.GetFlag().Value.Type(), "uration"):
-		return fmt.Sprintf("%s: %q is not a time such as 90s or 1h30m", name, value)
+		return name + ": " + flagerror.Duration(value)
 	case strings.Contains(invalid.GetFlag().Value.Type(), "uint"):
 		return fmt.Sprintf("%s: %q is not a number from 0 up", name, value)
 	case invalid.GetFlag().Value.Type() == "bool":

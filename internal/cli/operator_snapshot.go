@@ -123,7 +123,7 @@ func (a *app) snapshotInspect() *cobra.Command {
 		Short:   "Show the contents of a snapshot file and the keys it needs",
 		Example: "  holdfast operator snapshot inspect holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := os.Open(args[0])
+			f, err := a.open(args[0])
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}
@@ -167,7 +167,7 @@ func (a *app) snapshotVerify() *cobra.Command {
 		Short:   "Verify that a snapshot file is complete and readable",
 		Example: "  holdfast operator snapshot verify holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := os.Open(args[0])
+			f, err := a.open(args[0])
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}

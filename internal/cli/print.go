@@ -176,6 +176,9 @@ func printNames[M proto.Message](a *app, k kind[M], items []M) error {
 // printStream prints one of a stream of resources: JSON on one line, YAML as a document, the
 // text of an expression on one line.
 func printStream[M proto.Message](a *app, o *output, m M) error {
+	if err := o.check(shapeOf[M](), ""); err != nil {
+		return err
+	}
 	raw, err := manifest.JSON(secrets.Redact(m))
 	if err != nil {
 		return err

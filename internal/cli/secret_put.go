@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -143,7 +142,7 @@ func (a *app) readSecretFile(path string) (string, error) {
 	if path == "-" {
 		return readValue(a.In)
 	}
-	file, err := os.Open(path)
+	file, err := a.open(path)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -104,6 +106,32 @@ func messageShape(md protoreflect.MessageDescriptor, is string) expression.Shape
 			return expression.Shape{}, nil
 		}
 		return messageShape(fd.Message(), name), nil
+	}}
+}
+
+// documentShape returns the shape of a document that is no message of the API, from the JSON names
+// of its Go type. is names it in errors.
+func documentShape[D any](is string) expression.Shape { return goShape(reflect.TypeFor[D](), is) }
+
+func goShape(t reflect.Type, is string) expression.Shape {
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return expression.Shape{Open: t.Kind() == reflect.Map}
+	}
+	types := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		types[name] = t.Field(i).Type
+	}
+	return expression.Shape{Field: func(name string) (expression.Shape, error) {
+		of, ok := types[name]
+		if !ok {
+			return expression.Shape{}, fmt.Errorf("%s has no field %q%s", is, name,
+				misfit.Unknown(name, slices.Sorted(maps.Keys(types))))
+		}
+		return goShape(of, name), nil
 	}}
 }
 

@@ -117,6 +117,18 @@ Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
 `
 }
 
+// typedAs is the annotation of a flag with two names that holds the typed one while the flag is
+// set.
+const typedAs = "holdfast_typed_as"
+
+// typedName returns the name by which a flag was typed.
+func typedName(f *pflag.Flag) string {
+	if typed := f.Annotations[typedAs]; len(typed) > 0 {
+		return typed[0]
+	}
+	return f.Name
+}
+
 // sameFlag lets --filter and --selector stand for each other in all commands that have one of them:
 // both take a filter.
 func sameFlag(cmd *cobra.Command) {
@@ -125,7 +137,14 @@ func sameFlag(cmd *cobra.Command) {
 		if cmd.Flags().Lookup(has) == nil || cmd.Flags().Lookup(other) != nil {
 			continue
 		}
+		flag, last := cmd.Flags().Lookup(has), has
+		if flag.Annotations == nil {
+			flag.Annotations = map[string][]string{}
+		}
 		cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, written string) pflag.NormalizedName {
+			if written == has || written == other { // pflag asks for the written name, then for has
+				flag.Annotations[typedAs], last = []string{last}, written
+			}
 			if written == other {
 				written = has
 			}

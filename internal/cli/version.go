@@ -38,6 +38,12 @@ func thisBuild(version string) build {
 	return b
 }
 
+// versions is the result of version, for scripts.
+type versions struct {
+	Client build         `json:"client"`
+	Peers  []peerVersion `json:"peers,omitempty"`
+}
+
 // peerVersion is the version of one peer.
 type peerVersion struct {
 	Peer    string `json:"peer"`
@@ -67,7 +73,7 @@ func (a *app) version() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.register(cmd, documentShape[versions]("a version"))
 	cmd.Flags().BoolVar(&server, "server", false, "also show the version of each peer")
 	return cmd
 }
@@ -79,10 +85,7 @@ func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
 		_, err := fmt.Fprintln(a.Out, b.Version)
 		return err
 	case o.structured():
-		doc := struct {
-			Client build         `json:"client"`
-			Peers  []peerVersion `json:"peers,omitempty"`
-		}{Client: b}
+		doc := versions{Client: b}
 		for _, p := range s.GetPeers() {
 			doc.Peers = append(doc.Peers, peerVersion{p.GetId(), p.GetVersion(), p.GetMaxFeatureLevel(), p.GetError()})
 		}

@@ -3,7 +3,9 @@
 package flagerror
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,10 +24,21 @@ func Value(f *pflag.Flag, value string, err error) error {
 	case "bool":
 		return fmt.Errorf("%q is neither true nor false", value)
 	case "duration":
-		return fmt.Errorf("%q is not a time such as 90s or 1h30m", value)
+		return errors.New(Duration(value))
 	}
 	return err
 }
+
+// Duration returns the reason why a value is no duration: its form, or its length.
+func Duration(value string) string {
+	if form.MatchString(value) {
+		return fmt.Sprintf("%q is longer than the longest time, 2562047h", value)
+	}
+	return fmt.Sprintf("%q is not a time such as 90s or 1h30m", value)
+}
+
+// form matches the texts that time.ParseDuration takes unless their value is too large.
+var form = regexp.MustCompile(`^[+-]?(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+$`)
 
 // invalidError is an error of a command line or a configuration.
 type invalidError struct{ err error }

@@ -13,7 +13,7 @@ const narrow = "  "
 const leastText = 20
 
 // Fit makes a table as wide as the terminal at most, if it can: it drops columns without a value,
-// then cuts the texts of the last column. The first column stays as it is.
+// then breaks the texts of the last column into lines. The first column stays as it is.
 func (t *Table) Fit(width int) {
 	if t.measure(gap) <= width {
 		return
@@ -29,12 +29,32 @@ func (t *Table) Fit(width int) {
 	if most >= t.widths[last] || most < leastText {
 		return
 	}
-	for _, row := range t.rows {
-		if r := []rune(row[last].Value); len(r) > most {
-			row[last].Value = strings.TrimRight(string(r[:most-1]), " ") + "…"
+	t.widths[last], t.wrap = most, most
+}
+
+// mostLines is the number of lines of a text in the last column, after which it is cut.
+const mostLines = 6
+
+// wrapped returns the lines of a text that is at most so wide; 0: any. Words stay whole if they fit
+// into a line.
+func wrapped(text string, width int) []string {
+	var lines []string
+	rest := []rune(text)
+	for width > 0 && len(rest) > width {
+		if len(lines) == mostLines-1 {
+			return append(lines, strings.TrimRight(string(rest[:width-1]), " ")+"…")
 		}
+		end, next := width, width
+		for i := width; i > 0; i-- {
+			if rest[i] == ' ' {
+				end, next = i, i+1
+				break
+			}
+		}
+		lines = append(lines, string(rest[:end]))
+		rest = rest[next:]
 	}
-	t.widths[last] = most
+	return append(lines, string(rest))
 }
 
 // drop removes a column.

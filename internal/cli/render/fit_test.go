@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestFit(t *testing.T) {
@@ -15,7 +17,7 @@ func TestFit(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		width      int
-		agent, cut bool // shows the column without a value; cuts the reason
+		agent, cut bool // shows the column without a value; breaks the reason into lines
 	}{
 		{300, true, false}, {60, false, true}, {80, false, true}, {20, false, false},
 	} {
@@ -25,8 +27,11 @@ func TestFit(t *testing.T) {
 		if has := strings.Contains(got, "AGENT"); has != tt.agent {
 			t.Errorf("width %d: got column AGENT: %v, want %v", tt.width, has, tt.agent)
 		}
-		if has := strings.Contains(got, "…"); has != tt.cut {
-			t.Errorf("width %d: got a cut text: %v, want %v", tt.width, has, tt.cut)
+		if lines := strings.Count(got, "\n"); lines > 3 != tt.cut {
+			t.Errorf("width %d: got %d lines, broken texts: %v", tt.width, lines, tt.cut)
+		}
+		if n := strings.Count(got, "long"); n != 10 {
+			t.Errorf("width %d: got %d words of the reason, want 10:\n%s", tt.width, n, got)
 		}
 		for line := range strings.Lines(got) {
 			n := utf8.RuneCountInString(strings.TrimRight(line, "\n"))
@@ -37,6 +42,23 @@ func TestFit(t *testing.T) {
 		if !strings.Contains(got, "gpu") {
 			t.Errorf("width %d: lost the column POOL, which has a value:\n%s", tt.width, got)
 		}
+	}
+}
+
+// TestFitKeepsTheCause checks that a narrow terminal shows the end of a text, and that a text of
+// many lines is cut.
+func TestFitKeepsTheCause(t *testing.T) {
+	tab := NewTable("RUN", "WHY")
+	tab.Row("run-1", "failed at set-netboot: boot_device of m-3: BMC answered 500")
+	tab.Row("run-2", strings.Repeat("x", 500))
+	tab.Fit(31)
+	want := `RUN    WHY
+run-1  failed at set-netboot:
+       boot_device of m-3: BMC
+       answered 500
+run-2  ` + strings.Repeat(strings.Repeat("x", 24)+"\n       ", 5) + strings.Repeat("x", 23) + "…\n"
+	if diff := cmp.Diff(want, tab.String()); diff != "" {
+		t.Errorf("table of 31 columns (-want +got):\n%s", diff)
 	}
 }
 

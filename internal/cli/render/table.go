@@ -15,6 +15,7 @@ type Table struct {
 	rows   [][]Text
 	widths []int
 	gap    string
+	wrap   int // width of the last column, whose longer texts have several lines; 0: any
 }
 
 // NewTable returns a table with these columns.
@@ -66,19 +67,29 @@ func (t *Table) Format(color, header bool) string {
 	}
 	for _, row := range rows {
 		for i, c := range row {
+			if i == len(row)-1 && t.wrap > 0 {
+				break
+			}
 			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.Value))
 		}
 	}
 	var b strings.Builder
 	for _, row := range rows {
-		for i, c := range row {
+		indent := 0
+		for i, c := range row[:len(row)-1] {
 			b.WriteString(c.paint(c.Value, color))
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.Value)))
-				b.WriteString(t.gap)
-			}
+			b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.Value)))
+			b.WriteString(t.gap)
+			indent += t.widths[i] + len(t.gap)
 		}
-		b.WriteByte('\n')
+		last := row[len(row)-1]
+		for i, line := range wrapped(last.Value, t.wrap) {
+			if i > 0 {
+				b.WriteString(strings.Repeat(" ", indent))
+			}
+			b.WriteString(last.paint(line, color))
+			b.WriteByte('\n')
+		}
 	}
 	return b.String()
 }
