@@ -139,7 +139,7 @@ func (c *Config) hidden(fs *pflag.FlagSet) {
 // combination.
 func (c *Config) settle() error {
 	if c.Dev {
-		c.Insecure, c.DataDir, c.BootstrapExpect, c.Join = true, "", 1, nil
+		c.Insecure, c.BootstrapExpect = true, 1
 		if len(c.Providers) == 0 {
 			c.Providers = map[string]providers.Config{"fake": {Kind: "fake", Raw: []byte("{}")}}
 		}

@@ -114,6 +114,29 @@ func TestSettleRefuses(t *testing.T) {
 	}
 }
 
+// TestDevAlone checks that --dev is refused beside settings that it would ignore, from any source.
+func TestDevAlone(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		env  map[string]string
+		file string
+		want string
+	}{
+		{[]string{"--dev"}, nil, "", ""},
+		{[]string{"--dev=false", "--data-dir=/d"}, nil, "", ""},
+		{[]string{"--dev", "--data-dir=/d"}, nil, "", "--data-dir /d: it has no effect beside --dev ("},
+		{[]string{"--dev", "--join=10.0.0.1:1,10.0.0.2:1"}, nil, "", "--join 10.0.0.1:1,10.0.0.2:1: it"},
+		{[]string{"--dev"}, map[string]string{"HOLDFAST_BOOTSTRAP_EXPECT": "3"}, "", "--bootstrap-expect 3: it"},
+		{[]string{"--data-dir=/d"}, map[string]string{"HOLDFAST_DEV": "true"}, "", "leave one of them out"},
+		{[]string{"--dev"}, nil, "data_dir: /d\n", "--data-dir /d: it has no effect"},
+	} {
+		_, err := loaded(t, tc.args, tc.env, tc.file)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v, %v, %q: got error %v, want %q in it", tc.args, tc.env, tc.file, err, tc.want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("node_id: a\njoin: [a, b]\n"))
 	f.Add([]byte("providers: {fake: {kind: fake}}\n"))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -29,12 +30,41 @@ type Config struct {
 	// Groups are the keys whose own keys are flags with their name before them: url below archive
 	// is the flag archive-url.
 	Groups []string
+	// Alone names, for a flag that is true or false, the flags that it would make useless.
+	Alone map[string][]string
 }
 
 // Load sets flags from the environment and the file. Flags that were set take precedence over the
 // environment, and that over the file. It returns an error that joins one for each problem of the
-// file, such as an unknown key. That of a file that cannot be read wraps an *fs.PathError.
+// file, such as an unknown key, or for each useless flag. That of a file that cannot be read wraps
+// an *fs.PathError.
 func Load(fs *pflag.FlagSet, c Config) error {
+	if err := c.load(fs); err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Alone)) {
+		if fs.Lookup(name).Value.String() == "true" {
+			errs = append(errs, useless(fs, name, c.Alone[name])...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// useless returns an error for each of the flags that is set beside one that makes it useless.
+func useless(fs *pflag.FlagSet, beside string, names []string) (errs []error) {
+	for _, name := range names {
+		f := fs.Lookup(name)
+		if value := f.Value.String(); value != f.DefValue {
+			errs = append(errs, fmt.Errorf("--%s %s: it has no effect beside --%s (%s): leave one of them out",
+				name, strings.Trim(value, "[]"), beside, fs.Lookup(beside).Usage))
+		}
+	}
+	return errs
+}
+
+// load sets flags from the environment and the file.
+func (c Config) load(fs *pflag.FlagSet) error {
 	given := map[string]bool{}
 	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	var err error
