@@ -111,6 +111,6 @@ func (d *dashboard) show(w http.ResponseWriter, r *http.Request, code int, name 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // the client has disconnected
+		_, _ = w.Write(display.Marked(b.Bytes())) // the client has disconnected
 	}
 }

@@ -33,6 +33,7 @@ func Functions(asset func(string) string) template.FuncMap {
 		"reads":       reads,
 		"waiting":     describe.WaitingFor,
 		"why":         why,
+		"refer":       refer,
 		"count":       describe.Count,
 		"paramType":   describe.ParamType,
 		"first":       cmp.Or[string],
