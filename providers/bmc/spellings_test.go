@@ -297,3 +297,22 @@ func TestEmptySlots(t *testing.T) {
 		}
 	}
 }
+
+// TestNoBootOverride checks that a BMC without an override is sent none, and the error says so.
+func TestNoBootOverride(t *testing.T) {
+	t.Parallel()
+	for _, boot := range []string{`{}`, `null`, `{"BootOrder": ["Boot0001"]}`, `{"BootSourceOverrideTarget": null}`,
+		`{"BootSourceOverrideEnabled": "N/A", "BootSourceOverrideTarget": "N/A"}`} {
+		tree, p, m := growTree(t, replace("Systems/1", `{"BootSourceOverrideEnabled": "Once", `+
+			`"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideMode": "UEFI"}`, boot))
+		err := p.SetBootDevice(t.Context(), op("boot"), m, providers.BootDevice{Mode: "PXE", UEFI: true})
+		if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "has no override") {
+			t.Errorf("boot %s: got %v, want that it is unsupported", boot, err)
+		}
+		for _, r := range tree.Requests() {
+			if r.Method == http.MethodPatch {
+				t.Errorf("boot %s: sent %s", boot, r.Body)
+			}
+		}
+	}
+}
