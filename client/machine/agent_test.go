@@ -111,7 +111,7 @@ func TestAgentWithoutAToken(t *testing.T) {
 
 func TestKeepaliveBody(t *testing.T) {
 	m := Metrics{CPUUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCPUAvailable: 8000,
-		TotalMemoryAvailable: 16384, FreeGPUCount: 1}
+		TotalMemoryAvailable: 16384, FreeGPUCount: new(1)}
 	got, err := json.Marshal(keepaliveRequest{MachineID: "1165a9b6", ProviderName: "generic", PoolName: "gpu",
 		AgentVersion: "0.1.0-python", Metrics: &m})
 	if err != nil {

@@ -22,7 +22,7 @@ func (facts) Specs(context.Context) (machine.Specs, error) {
 
 func (facts) Metrics(context.Context) (machine.Metrics, error) {
 	return machine.Metrics{CPUUtilizationPct: 15.5, TotalCPUAvailable: 8000, TotalMemoryAvailable: 16384,
-		FreeGPUCount: 1}, nil
+		FreeGPUCount: new(1)}, nil
 }
 
 // This agent registers, and keeps the machine alive until its context ends.

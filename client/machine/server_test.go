@@ -170,6 +170,6 @@ func worker() *box {
 		specs: Specs{Hostname: "gpu-worker-1", PrivateIP: "192.168.1.100", CPUMillicores: 8000, MemoryMiB: 16384,
 			GPUCount: 1},
 		metrics: &Metrics{CPUUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCPUAvailable: 8000,
-			TotalMemoryAvailable: 16384, FreeGPUCount: 1},
+			TotalMemoryAvailable: 16384, FreeGPUCount: new(1)},
 	}
 }

@@ -44,9 +44,9 @@ type Hardware struct {
 type Metrics struct {
 	CPUUtilizationPct    float64 `json:"cpu_utilization_pct"`
 	MemoryUtilizationPct float64 `json:"memory_utilization_pct"`
-	TotalCPUAvailable    int64   `json:"total_cpu_available"`    // millicores
-	TotalMemoryAvailable int64   `json:"total_memory_available"` // MiB
-	FreeGPUCount         int     `json:"free_gpu_count"`
+	TotalCPUAvailable    int64   `json:"total_cpu_available"`      // millicores
+	TotalMemoryAvailable int64   `json:"total_memory_available"`   // MiB
+	FreeGPUCount         *int    `json:"free_gpu_count,omitempty"` // nil: unknown
 }
 
 // registerRequest is the body of POST /api/v1/machine/register, in the specification's

@@ -24,7 +24,7 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 		for _, g := range p.fixed {
 			state.GPUs = append(state.GPUs, poolreg.GPU{
 				ID: g.ID, Model: g.Model, ComputeCapability: g.ComputeCapability,
-				TotalVRAMGB: &g.TotalVRAMGB, AvailableVRAMGB: &g.TotalVRAMGB,
+				TotalVRAMGB: g.TotalVRAMGB, AvailableVRAMGB: g.TotalVRAMGB,
 			})
 		}
 		return state, nil

@@ -21,7 +21,7 @@ type host struct {
 	system
 	hostname  string // overrides the machine's own
 	privateIP string // overrides the detected one
-	setting   string // how to set the address, for error texts
+	setting   string // how to set the address, for error texts: ", or set --private-ip"
 	gpus      *smi.Monitor
 
 	mu   sync.Mutex
@@ -76,7 +76,7 @@ func (h *host) address() (ip, mac string, err error) {
 	if h.privateIP == "" {
 		if !addr.IsValid() {
 			return "", "", errors.New("find the address of this machine: it has none yet: " +
-				"wait for the network, or set " + h.setting)
+				"wait for the network" + h.setting)
 		}
 		return addr.String(), facts.MAC(h.root, name), nil
 	}
@@ -161,32 +161,33 @@ func (h *host) Metrics(context.Context) (machine.Metrics, error) {
 }
 
 // freeGPUs returns the number of GPUs that no program uses. Without nvidia-smi a GPU counts
-// as free unless it is assigned to a virtual machine. If nvidia-smi does not answer, none
-// counts as free, because the state of the GPUs is unknown.
-func (h *host) freeGPUs() (int, error) {
+// as free unless it is assigned to a virtual machine. The number is nil if it is unknown, because
+// nvidia-smi does not answer.
+func (h *host) freeGPUs() (*int, error) {
 	all, err := facts.GPUs(h.root)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	free := 0
 	if h.gpus != nil {
 		seen, err := h.gpus.GPUs()
 		if err != nil {
-			return 0, nil
+			return nil, nil //nolint:nilerr // the monitor logs it
 		}
 		for _, g := range seen {
 			if len(g.PIDs) == 0 {
 				free++
 			}
 		}
-		return min(free, len(all)), nil
+		free = min(free, len(all))
+		return &free, nil
 	}
 	for _, g := range all {
 		if !g.GivenAway() {
 			free++
 		}
 	}
-	return free, nil
+	return &free, nil
 }
 
 // round returns f with two decimals.

@@ -37,7 +37,7 @@ type poolFile struct {
 type fixedGPU struct {
 	ID                int    `json:"id"`
 	Model             string `json:"model"`
-	TotalVRAMGB       int    `json:"total_vram_gb"`
+	TotalVRAMGB       *int   `json:"total_vram_gb"` // nil: unknown
 	ComputeCapability string `json:"compute_capability"`
 }
 
@@ -97,7 +97,7 @@ func poolConfig(s system, f poolFile) (poolreg.Config, error) {
 		settings.NodeID = name
 	}
 	if settings.Endpoint == "" {
-		h := host{system: s, setting: "registration.endpoint"}
+		h := host{system: s, setting: ", or set registration.endpoint"}
 		ip, _, err := h.address()
 		if err != nil {
 			return poolreg.Config{}, err

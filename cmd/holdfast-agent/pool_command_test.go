@@ -96,7 +96,7 @@ metrics_addr: `+addr+`
 
 func TestPoolWithoutNvidiaSMI(t *testing.T) {
 	f, err := parsePoolFile([]byte("registration: {pool_id: p}\ngpus: [{id: 0, model: A, total_vram_gb: 24, " +
-		"compute_capability: '8.0'}, {id: 1, model: B, total_vram_gb: 48}]\n"))
+		"compute_capability: '8.0'}, {id: 1, model: B, total_vram_gb: 48}, {id: 2, model: C}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestPoolWithoutNvidiaSMI(t *testing.T) {
 	got.Uptime = 0
 	want := poolreg.State{GPUs: []poolreg.GPU{
 		{ID: 0, Model: "A", TotalVRAMGB: new(24), AvailableVRAMGB: new(24), ComputeCapability: "8.0"}, {ID: 1, Model: "B",
-			TotalVRAMGB: new(48), AvailableVRAMGB: new(48)},
+			TotalVRAMGB: new(48), AvailableVRAMGB: new(48)}, {ID: 2, Model: "C"}, // of unknown size
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)

@@ -78,7 +78,7 @@ func stateDir(getenv func(string) string) string {
 }
 
 func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error {
-	h := &host{system: s, hostname: f.hostname, privateIP: f.privateIP, setting: "--private-ip"}
+	h := &host{system: s, hostname: f.hostname, privateIP: f.privateIP, setting: ", or set --private-ip"}
 	if ask, ok := s.smi(); ok {
 		h.gpus = smi.NewMonitor(ask, log)
 	}

@@ -164,16 +164,22 @@ func TestFreeGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		gpus *smi.Monitor
-		want int
+		want *int
 	}{
-		{"no nvidia-smi: all GPUs of the host", nil, 1},
-		{"GPU in use", monitor(two, "GPU-a, 17\n", nil), 1},
-		{"none in use", monitor(two, "", nil), 2},
-		{"unknown", monitor("", "", os.ErrDeadlineExceeded), 0},
+		{"no nvidia-smi: all GPUs of the host", nil, new(1)},
+		{"GPU in use", monitor(two, "GPU-a, 17\n", nil), new(1)},
+		{"none in use", monitor(two, "", nil), new(2)},
+		{"all in use", monitor(two, "GPU-a, 17\nGPU-b, 18\n", nil), new(0)},
+		{"unknown", monitor("", "", os.ErrDeadlineExceeded), nil},
 	} {
 		h := &host{system: made(nil), gpus: tt.gpus}
-		if m, err := h.Metrics(t.Context()); err != nil || m.FreeGPUCount != tt.want {
-			t.Errorf("%s: got %d, %v, want %d", tt.name, m.FreeGPUCount, err, tt.want)
+		m, err := h.Metrics(t.Context())
+		if diff := cmp.Diff(tt.want, m.FreeGPUCount); diff != "" || err != nil {
+			t.Errorf("%s: free GPUs (-want +got):\n%s%v", tt.name, diff, err)
+		}
+		sent, err := json.Marshal(m)
+		if got := strings.Contains(string(sent), "free_gpu_count"); err != nil || got != (tt.want != nil) {
+			t.Errorf("%s: sends %s, %v", tt.name, sent, err)
 		}
 	}
 }
