@@ -119,18 +119,30 @@ func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 	case http.StatusTooManyRequests:
 		answer(w, code, failure{Message: message})
 	case http.StatusServiceUnavailable:
-		f := failure{
-			Message:    "The cluster has no leader at the moment: try again",
+		a.log.Warn("machine API call was not answered, the caller will retry", "reason", httpjson.Reason(err),
+			"error", message)
+		answer(w, code, failure{
+			Message:    unavailable(httpjson.Reason(err)),
 			Suggestion: "Repeat the request after a second. An operator finds the cause with holdfast cluster status",
-		}
-		if httpjson.Reason(err) == "OUTCOME_UNKNOWN" {
-			f.Message = "The leader was lost, and the outcome of the request is unknown: try again"
-		}
-		a.log.Warn("machine API call had no leader", "error", message)
-		answer(w, code, f)
+		})
 	default:
 		a.failInside(w, err, other)
 	}
+}
+
+// unavailable returns the message about a request that no leader has answered, by its outcome.
+func unavailable(reason string) string {
+	switch reason {
+	case "NO_LEADER":
+		return "The cluster has no leader at the moment: try again"
+	case "NOT_APPLIED":
+		return "The leader changed before it received the request: try again"
+	case "SHUTTING_DOWN":
+		return "This peer is shutting down: try again"
+	case "OUTCOME_UNKNOWN":
+		return "The leader was lost, and the outcome of the request is unknown: try again"
+	}
+	return "The request was not answered in time, and its outcome is unknown: try again"
 }
 
 // failInside answers a failure that the caller cannot change.

@@ -3,6 +3,7 @@ package machineapi
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,6 +18,17 @@ type keepalive struct {
 	PoolName     ident    `json:"pool_name"`
 	AgentVersion text     `json:"agent_version"`
 	Metrics      *metrics `json:"metrics"`
+}
+
+// missing returns the names of required members without a value.
+func (k *keepalive) missing() (all []string) {
+	if k.MachineID == "" {
+		all = append(all, "machine_id")
+	}
+	if k.PoolName == "" {
+		all = append(all, "pool_name")
+	}
+	return all
 }
 
 type metrics struct {
@@ -43,8 +55,9 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	if in.MachineID == "" || in.PoolName == "" {
-		answer(w, http.StatusBadRequest, failure{Message: "machine_id and pool_name are required"})
+	if missing := in.missing(); len(missing) > 0 {
+		answer(w, http.StatusBadRequest, failure{Message: "machine_id and pool_name are required",
+			Suggestion: "missing or empty: " + strings.Join(missing, ", ")})
 		return
 	}
 	req := &holdfastv1.KeepMachineAliveRequest{

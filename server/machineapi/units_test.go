@@ -1,6 +1,17 @@
 package machineapi
 
-import "testing"
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
 
 func TestUnits(t *testing.T) {
 	for _, tt := range []struct {
@@ -51,4 +62,22 @@ func FuzzUnits(f *testing.F) {
 			t.Errorf("%q: got metrics %v", s, out)
 		}
 	})
+}
+
+// TestUnavailable checks that the message of a 503 gives the outcome of the request.
+func TestUnavailable(t *testing.T) {
+	for reason, want := range map[string]string{"NO_LEADER": "no leader", "NOT_APPLIED": "before it received the request",
+		"SHUTTING_DOWN": "shutting down", "OUTCOME_UNKNOWN": "outcome of the request is unknown", "": "outcome is unknown"} {
+		st, err := status.New(codes.Unavailable, "cause").WithDetails(&errdetails.ErrorInfo{Reason: reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, w := &api{log: slog.New(slog.DiscardHandler)}, httptest.NewRecorder()
+		a.fail(w, st.Err(), failure{Message: "other"})
+		var got failure
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(got.Message, want) || !strings.HasPrefix(got.Suggestion, "Repeat the request") {
+			t.Errorf("%s: got %d %+v, %v, want %q", reason, w.Code, got, err, want)
+		}
+	}
 }

@@ -48,7 +48,7 @@ func machineAPI(t *testing.T, w *world) {
 			`{"config":null,"machine_state":{"machine_id":"1165a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`},
 		{"no ready machine", "gpu", "GET", "/api/v1/machine/list", "", 200, `[]`},
 		{"keepalive without a machine", "machine", "POST", keepalive, `{"agent_version":"0.1.0"}`, 400,
-			`{"message":"machine_id and pool_name are required"}`},
+			`{"message":"machine_id and pool_name are required","suggestion":"missing or empty: machine_id, pool_name"}`},
 		{"first keepalive", "machine", "POST", keepalive, `{
     "machine_id": "1165a9b6",
     "pool_name": "gpu",

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -62,7 +64,7 @@ func (s *Heartbeats) KeepKnownAlive(
 		ProviderName: clip(r.GetProviderName(), maxName),
 	})
 	if err != nil {
-		return nil, err
+		return nil, otherOwner(err, r)
 	}
 	return &holdfastv1.KeepMachineAliveResponse{
 		MachineId:       id,
@@ -73,6 +75,19 @@ func (s *Heartbeats) KeepKnownAlive(
 		AgentVersion:    r.GetAgentVersion(),
 		NextKeepaliveMs: a.GetIntervalMs(),
 	}, nil
+}
+
+// otherOwner returns the error of a keepalive. A machine is known by its id, pool and provider, so
+// one that is not found may be registered with others.
+func otherOwner(err error, r *holdfastv1.KeepMachineAliveRequest) error {
+	e, ok := errors.AsType[*fsm.Error](err)
+	if !ok || e.Reason != "MACHINE_NOT_FOUND" || r.GetPoolName() == "" && r.GetProviderName() == "" {
+		return err
+	}
+	named := *e
+	named.Message = fmt.Sprintf("machine %q of pool %q and provider %q not found: register it, or correct these names",
+		clip(r.GetMachineId(), maxName), clip(r.GetPoolName(), maxName), clip(r.GetProviderName(), maxName))
+	return &named
 }
 
 // HeartbeatPool renews the lease of a pool (POOLREG-18020).
