@@ -76,6 +76,11 @@ const statusPause = 200 * time.Millisecond
 func (a *app) leaderStatus(ctx context.Context, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
 	patience, cancel := a.patience(ctx, flag.limit)
 	defer cancel()
+	if flag.set {
+		long := &longWait{}
+		long.end, _ = patience.Deadline()
+		ctx = context.WithValue(ctx, longWaitKey{}, long)
+	}
 	for {
 		s, err := getClusterStatus(ctx, c)
 		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -74,8 +75,12 @@ type noteHandler struct {
 func (h noteHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
 
 // Handle implements slog.Handler.
-func (h noteHandler) Handle(_ context.Context, r slog.Record) error {
-	if note := waitingNote(r); note != "" && h.level >= slog.LevelWarn {
+func (h noteHandler) Handle(ctx context.Context, r slog.Record) error {
+	long, _ := ctx.Value(longWaitKey{}).(*longWait)
+	if note, why := waitingNote(r, long); note != "" && h.level >= slog.LevelWarn {
+		if long.noted(why) {
+			return nil
+		}
 		_, err := fmt.Fprintln(h.w, render.Clean(note))
 		return err
 	}
@@ -113,9 +118,34 @@ func terminalFile(r io.Reader) *os.File {
 	return nil
 }
 
-// waitingNote returns the client's warning about a call that is being retried as a sentence, and
-// "" for any other record. The warning has the attributes addr, err and until.
-func waitingNote(r slog.Record) string {
+// longWait is the wait of a command that makes calls until one has the wanted answer. The time
+// limit of a single call means nothing to the user then.
+type longWait struct {
+	end time.Time // zero: none
+
+	mu  sync.Mutex
+	why string // cause in the last note
+}
+
+// longWaitKey is the key of a *longWait in the context of its calls.
+type longWaitKey struct{}
+
+// noted reports whether the user knows the cause from the last note. A nil wait knows none.
+func (l *longWait) noted(why string) bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.why
+	l.why = why
+	return was == why
+}
+
+// waitingNote returns the client's warning about a call that is being retried as a sentence, with
+// its cause, and "" for any other record. The warning has the attributes addr, err and until. The
+// call may be one of a longer wait.
+func waitingNote(r slog.Record, long *longWait) (note, why string) {
 	found := map[string]slog.Value{}
 	r.Attrs(func(attr slog.Attr) bool {
 		found[attr.Key] = attr.Value
@@ -123,12 +153,19 @@ func waitingNote(r slog.Record) string {
 	})
 	until, ok := found["until"]
 	if !ok || until.Kind() != slog.KindTime {
-		return ""
+		return "", ""
 	}
-	left := until.Time().Sub(r.Time).Round(time.Second)
-	why := found["err"].String()
+	end := until.Time()
+	if long != nil {
+		end = long.end
+	}
+	left := ""
+	if !end.IsZero() {
+		left = " for " + end.Sub(r.Time).Round(time.Second).String() + " more"
+	}
+	why = found["err"].String()
 	if strings.HasSuffix(why, "connection refused") || strings.HasPrefix(why, "there is no host ") {
 		why += ": " + connectionHint(why) // the address may be wrong: the remedy should not wait for the last try
 	}
-	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)", found["addr"], why, left)
+	return fmt.Sprintf("note: no answer from %s yet: %s; retrying%s (Ctrl-C ends it)", found["addr"], why, left), why
 }
