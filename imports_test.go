@@ -95,7 +95,7 @@ func importRules() []importRule {
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
-		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
+		{part: "client/...", may: []string{"proto/holdfast/..."}, tests: []string{"internal/filter"}, link: heavy},
 		{part: "internal/facts/...", may: []string{"internal/facts/known"}, link: heavy},
 		{part: "internal/installer/...", may: []string{
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/imageformat",

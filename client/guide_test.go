@@ -81,7 +81,7 @@ func follow(ctx context.Context, c *client.Client, w io.Writer, cursor uint64) e
 func ready(ctx context.Context, c *client.Client, pool string) ([]*holdfastv1.Machine, error) {
 	ctx = client.WithConsistency(ctx, client.Consistency{Stale: true}) // leave it out for linearizable reads, the default
 	var all []*holdfastv1.Machine
-	r := &holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("pool = %q AND phase = READY", pool), PageSize: 1000}
+	r := &holdfastv1.ListMachinesRequest{Filter: "pool = " + client.Quote(pool) + " AND phase = READY", PageSize: 1000}
 	for {
 		page, err := c.Machines().ListMachines(ctx, r)
 		if err != nil {

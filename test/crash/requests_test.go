@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
@@ -61,7 +62,7 @@ func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill 
 		runs[a.run.GetRunId()]++
 	}
 	list, err := c.Client.Runs().ListRuns(t.Context(),
-		&holdfastv1.ListRunsRequest{Filter: fmt.Sprintf("machine_id = %q", machine)})
+		&holdfastv1.ListRunsRequest{Filter: filter.Equals("machine_id", machine)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/client/machine"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
@@ -203,7 +204,7 @@ func watchOf(t *testing.T, c *harness.Cluster, cl *client.Client, machineID stri
 	})
 	go func() {
 		defer close(done)
-		err := cl.WatchRuns(ctx, fmt.Sprintf("machine_id = %q", machineID), 0, func(e *holdfastv1.RunEvent) error {
+		err := cl.WatchRuns(ctx, filter.Equals("machine_id", machineID), 0, func(e *holdfastv1.RunEvent) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.runs[e.GetSnapshot().GetRunId()] = true

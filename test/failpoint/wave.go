@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
@@ -47,7 +48,7 @@ func driveWave(name string) func(context.Context, *lab.Lab) error {
 // checkWave compares a wave with its runs.
 func checkWave(ctx context.Context, l *lab.Lab, wave *holdfastv1.Wave, busy string) error {
 	list, err := l.Client.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{
-		Filter: fmt.Sprintf("request_id = %q", wave.GetWaveId()), PageSize: 1000,
+		Filter: filter.Equals("request_id", wave.GetWaveId()), PageSize: 1000,
 	})
 	if err != nil {
 		return fmt.Errorf("list the runs of wave %s: %w", wave.GetWaveId(), err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
@@ -77,7 +78,7 @@ func (c *client) next(ctx context.Context) {
 	case dice < 24:
 		rec.GetMachine(ctx, op, c.timeout())
 	case dice < 32:
-		op.Machine, op.Value = "", fmt.Sprintf("labels.fleet = %q", c.w.prefix)
+		op.Machine, op.Value = "", filter.Equals("labels.fleet", c.w.prefix)
 		rec.ListMachines(ctx, op, c.timeout())
 	case dice < 47:
 		op.Value = fmt.Sprintf("c%d-%d", c.id, c.n)

@@ -2,10 +2,10 @@ package workload
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -89,7 +89,7 @@ func (r *Recorder) observe(ctx context.Context, at int, kind Holder, f names) ([
 	switch kind {
 	case Machine:
 		list, err := call(ctx, p.machines.ListMachines,
-			&holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("spec.pool = %q", f.pool), PageSize: 1000})
+			&holdfastv1.ListMachinesRequest{Filter: filter.Equals("spec.pool", f.pool), PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (r *Recorder) observe(ctx context.Context, at int, kind Holder, f names) ([
 		}
 	case Service:
 		list, err := call(ctx, p.services.ListServices,
-			&holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("host = %q", f.host), PageSize: 1000})
+			&holdfastv1.ListServicesRequest{Filter: filter.Equals("host", f.host), PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}

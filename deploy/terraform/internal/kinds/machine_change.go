@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/deploy/terraform/internal/values"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -51,7 +52,7 @@ func checkPool(ctx context.Context, c *client.Client, m *machine) error {
 		return err
 	}
 	members, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{
-		Filter: fmt.Sprintf("pool = %q", pool), PageSize: 1})
+		Filter: filter.Equals("pool", pool), PageSize: 1})
 	if err != nil || len(members.GetMachines()) > 0 {
 		return err
 	}

@@ -2,7 +2,6 @@ package sources
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/deploy/terraform/internal/values"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -124,7 +124,7 @@ func readMachines(ctx context.Context, c *client.Client, m *machines) error {
 	m.Machines = []machine{}
 	for token := ""; ; {
 		page, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{
-			Filter: filter(m.Filter.ValueString(), values.Map(m.Labels)), PageSize: 1000, PageToken: token})
+			Filter: withLabels(m.Filter.ValueString(), values.Map(m.Labels)), PageSize: 1000, PageToken: token})
 		if err != nil {
 			return err
 		}
@@ -137,14 +137,14 @@ func readMachines(ctx context.Context, c *client.Client, m *machines) error {
 	}
 }
 
-// filter returns a filter that also requires labels.
-func filter(expression string, labels map[string]string) string {
+// withLabels returns a filter that also requires labels.
+func withLabels(expression string, labels map[string]string) string {
 	var all []string
 	if strings.TrimSpace(expression) != "" {
 		all = append(all, "("+expression+")")
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		all = append(all, fmt.Sprintf("labels.%q = %q", k, labels[k]))
+		all = append(all, filter.Equals("labels."+filter.Quote(k), labels[k]))
 	}
 	return strings.Join(all, " AND ")
 }

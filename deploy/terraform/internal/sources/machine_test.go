@@ -12,9 +12,10 @@ func TestFilter(t *testing.T) {
 		{" ", map[string]string{"env": "prod"}, `labels."env" = "prod"`},
 		{"rack = r7 OR rack = r8", map[string]string{"b": `"`, "a/x": "1"},
 			`(rack = r7 OR rack = r8) AND labels."a/x" = "1" AND labels."b" = "\""`},
+		{"", map[string]string{"a": `*ü\n`}, `labels."a" = "\*ü\\n"`},
 	} {
-		if got := filter(tt.expression, tt.labels); got != tt.want {
-			t.Errorf("filter(%q, %v): got %s, want %s", tt.expression, tt.labels, got, tt.want)
+		if got := withLabels(tt.expression, tt.labels); got != tt.want {
+			t.Errorf("withLabels(%q, %v): got %s, want %s", tt.expression, tt.labels, got, tt.want)
 		}
 	}
 }
