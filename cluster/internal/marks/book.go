@@ -106,6 +106,58 @@ func (b *book) learn(cluster string, told map[string]*internalv1.Marks) error {
 	})
 }
 
+// told reports whether another peer may have learned the newest mark of this directory.
+func (b *book) told() bool { return toldIn(b.get()) }
+
+func toldIn(r *internalv1.MarkBook) bool {
+	last, told := Newest(r.GetOwn()), r.GetKnown()[r.GetPeerId()]
+	return last != nil && last.GetInstance() == told.GetInstance() && last.GetCount() == told.GetCount() &&
+		has(last, told)
+}
+
+// tell records that the newest mark is told to peers of a cluster.
+func (b *book) tell(cluster string) error {
+	if rec := b.get(); rec.GetClusterId() == cluster && toldIn(rec) {
+		return nil
+	}
+	return b.change(func(r *internalv1.MarkBook) bool {
+		last := Newest(r.GetOwn())
+		if last == nil {
+			return false
+		}
+		if r.GetClusterId() != cluster || r.Known == nil {
+			r.ClusterId, r.Known = cluster, map[string]*internalv1.Marks{}
+		}
+		r.Known[r.GetPeerId()] = last
+		return true
+	})
+}
+
+// others returns what a book remembers of other peers.
+func others(r *internalv1.MarkBook) map[string]*internalv1.Marks {
+	var all map[string]*internalv1.Marks
+	for id, m := range r.GetKnown() {
+		if id != r.GetPeerId() {
+			if all == nil {
+				all = map[string]*internalv1.Marks{}
+			}
+			all[id] = m
+		}
+	}
+	return all
+}
+
+// mark gives a directory a new mark. One that was never told is replaced, so that a peer which
+// starts often without meeting another one keeps the marks that the others remember.
+func mark(r *internalv1.MarkBook) {
+	own := r.GetOwn()
+	if last := Newest(own); last != nil && !toldIn(r) {
+		own = &internalv1.Marks{Instance: own.GetInstance(), AdmittedAt: own.GetAdmittedAt(), Count: own.GetCount() - 1,
+			Ids: own.GetIds()[:len(own.GetIds())-1]}
+	}
+	r.Own = add(own, random())
+}
+
 func random() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -92,7 +92,7 @@ func Open(cfg Config) (*Keeper, error) {
 		if r.GetOwn().GetInstance() != id.Instance {
 			r.Own = &internalv1.Marks{Instance: id.Instance}
 		}
-		r.Own = add(r.GetOwn(), random())
+		mark(r)
 		if !k.copied && now != 0 {
 			r.Born = now
 		}
@@ -223,12 +223,20 @@ func (k *Keeper) own(id Identity) *internalv1.Marks {
 	return &internalv1.Marks{Instance: m.GetInstance(), AdmittedAt: id.AdmittedAt, Count: m.GetCount(), Ids: m.GetIds()}
 }
 
-// Greeting returns what this peer says to another at the beginning of a connection.
+// Greeting returns what this peer says to another at the beginning of a connection. It first
+// records that the newest mark is told. If it cannot, the greeting is empty and proves nothing.
 func (k *Keeper) Greeting() *internalv1.Greeting {
-	rec, id := k.book.get(), k.cfg.Identity()
+	id := k.cfg.Identity()
+	if id.Admitted && id.Cluster != "" {
+		if err := k.book.tell(id.Cluster); err != nil {
+			k.cfg.Logger.Error("the marks of the data directory are not told to another peer", "error", err)
+			return &internalv1.Greeting{}
+		}
+	}
+	rec := k.book.get()
 	g := &internalv1.Greeting{ClusterId: id.Cluster, PeerId: k.cfg.Self, Admitted: id.Admitted, Marks: k.own(id)}
 	if rec.GetClusterId() == id.Cluster {
-		g.Known = rec.GetKnown()
+		g.Known = others(rec)
 	}
 	return g
 }
@@ -346,10 +354,7 @@ func (k *Keeper) renew() error {
 			return err
 		}
 	}
-	return k.book.change(func(r *internalv1.MarkBook) bool {
-		r.Own = add(r.GetOwn(), random())
-		return true
-	})
+	return k.book.change(func(r *internalv1.MarkBook) bool { mark(r); return true })
 }
 
 // Stop records that the peer has stopped, and acknowledges nothing any more.
@@ -367,7 +372,14 @@ func (k *Keeper) meetAll(ctx context.Context, o Others) {
 	var wg sync.WaitGroup
 	for _, peer := range o.Peers() {
 		wg.Go(func() {
-			g, err := o.Meet(ctx, peer, k.Greeting())
+			var err error
+			if !k.book.told() { // a peer that is down must not use up marks
+				_, err = o.Meet(ctx, peer, &internalv1.Greeting{PeerId: k.cfg.Self})
+			}
+			var g *internalv1.Greeting
+			if err == nil {
+				g, err = o.Meet(ctx, peer, k.Greeting())
+			}
 			if err == nil && g.GetPeerId() == peer {
 				err = k.Meet(g)
 			}
