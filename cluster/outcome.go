@@ -93,11 +93,11 @@ func (e *OutcomeError) Error() string {
 		return e.Err.Error()
 	}
 	text := e.Err.Error()
-	var st interface {
+	st, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
-	}
-	if errors.As(e.Err, &st) { // without the words of gRPC
+	}](e.Err)
+	if ok { // without the words of gRPC
 		text = strings.Replace(text, st.Error(), st.GRPCStatus().Message(), 1)
 	}
 	return e.Outcome.String() + ": " + strings.TrimPrefix(text, e.Outcome.String()+": ")

@@ -38,6 +38,6 @@ func TestFIFO(t *testing.T) {
 	if err := os.WriteFile(name, []byte("pool_id: late\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_ = <-done // a dry run that would create something
+	<-done // a dry run that would create something
 	wantIn(t, "a late writer", c.out.String(), "pool late would be created")
 }

@@ -121,9 +121,9 @@ func goShape(t reflect.Type, is string) expression.Shape {
 		return expression.Shape{Open: t.Kind() == reflect.Map}
 	}
 	types := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		types[name] = t.Field(i).Type
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		types[name] = f.Type
 	}
 	return expression.Shape{Field: func(name string) (expression.Shape, error) {
 		of, ok := types[name]

@@ -10,6 +10,7 @@ package hostaddr
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,13 +28,20 @@ func Reserved(a netip.Addr) string {
 		return ThisHost
 	case a.IsLinkLocalUnicast():
 		return "a link-local address"
-	case a == netip.MustParseAddr("fd00:ec2::254"):
+	}
+	if slices.Contains(Metadata(), a.String()) {
 		return "the metadata service of a cloud"
 	}
 	if inner, ok := Within(a); ok {
 		return Reserved(inner)
 	}
 	return ""
+}
+
+// Metadata returns the addresses at which clouds serve the credentials of a host, besides the
+// link-local 169.254.169.254: those of AWS, Google, Alibaba, Azure and Oracle.
+func Metadata() []string {
+	return []string{"fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"}
 }
 
 // Within returns the IPv4 address to which an IPv6 address leads: by a translator (NAT64, also that

@@ -39,8 +39,9 @@ func TestReserved(t *testing.T) {
 		"::ffff:0.0.0.0": ThisHost, "64:ff9b::127.9.9.9": ThisHost,
 		"169.254.169.254": "a link-local address", "fe80::1%eth0": "a link-local address",
 		"2002:a9fe:a9fe::": "a link-local address", "::169.254.169.254": "a link-local address",
-		"fd00:ec2::254": "the metadata service of a cloud",
-		"10.0.0.1":      "", "2001:db8::1": "", "64:ff9b::10.0.0.1": "", "2002:a00:1::": "",
+		"fd00:ec2::254": "the metadata service of a cloud", "100.100.100.200": "the metadata service of a cloud",
+		"::ffff:168.63.129.16": "the metadata service of a cloud", "64:ff9b::c000:c0": "the metadata service of a cloud",
+		"10.0.0.1": "", "100.100.100.201": "", "2001:db8::1": "", "64:ff9b::10.0.0.1": "", "2002:a00:1::": "",
 	} {
 		if got := Reserved(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)

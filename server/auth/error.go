@@ -22,9 +22,9 @@ const (
 	ReasonTokenUnknown       = fsm.ReasonTokenUnknown
 	ReasonTokenRevoked       = fsm.ReasonTokenRevoked
 	ReasonTokenExpired       = fsm.ReasonTokenExpired
-	ReasonTokenInvalid       = "TOKEN_INVALID"       // an access token with a bad signature, or for another audience
-	ReasonTokenEarly         = "TOKEN_NOT_YET_VALID" // an access token that begins later
-	ReasonClockUnknown       = "CLOCK_NOT_COMPARED"  // this peer cannot judge yet whether a credential is valid now
+	ReasonTokenInvalid       = "TOKEN_INVALID"      // an access token with a bad signature, or for another audience
+	ReasonTokenEarly         = "TOKEN_TOO_EARLY"    // an access token that begins later
+	ReasonClockUnknown       = "CLOCK_NOT_COMPARED" // this peer cannot judge yet whether a credential is valid now
 	ReasonCertificateExpired = "CERTIFICATE_EXPIRED"
 	ReasonIssuerUnreachable  = "ISSUER_UNREACHABLE"
 	ReasonRole               = "ROLE"    // the role does not allow the call

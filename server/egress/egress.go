@@ -18,9 +18,9 @@ import (
 )
 
 // Default returns the networks that are denied by default: the link-local ones and the metadata
-// service of a cloud, also by way of an IPv6 address that contains theirs.
+// services of clouds.
 func Default() []string {
-	return []string{"169.254.0.0/16", "fe80::/10", "fd00:ec2::254", "64:ff9b::169.254.0.0/112"}
+	return append([]string{"169.254.0.0/16", "fe80::/10"}, hostaddr.Metadata()...)
 }
 
 // Policy is a list of denied networks. The zero value denies none.

@@ -90,7 +90,7 @@ func fail(w http.ResponseWriter, err error) {
 // member returns the member of this API for a field of a pool or provider.
 func member(field string) string {
 	if f, ok := strings.CutPrefix(field, "provider."); ok {
-		return cmp.Or(map[string]string{
+		return cmp.Or(map[string]string{ //nolint:gosec // names of members, no credentials
 			"price_per_token": "pricing.per_token", "price_per_hour": "pricing.per_hour", "currency": "pricing.currency",
 			"total_gpus": "capacity.total_gpus", "total_vram_gb": "capacity.total_vram_gb",
 			"gpu_models": "capacity.gpu_models", "uptime_guarantee": "sla.uptime_guarantee",
