@@ -88,7 +88,8 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 			silent = cut && try.sent.Load()
 		}
 		limit := p.cfg.ReconnectTimeout
-		if limit > 0 && time.Since(alone)+wait > limit || wrong.permanent(len(p.all)) {
+		// After a cut the context is about to end, and has the reason.
+		if limit > 0 && !cut && time.Since(alone)+wait > limit || wrong.permanent(len(p.all)) {
 			return last
 		}
 		if err := sleep(ctx, wait); err != nil {

@@ -147,7 +147,7 @@ func TestOwnedOnce(t *testing.T) {
 	tests := []struct {
 		name        string
 		first, then *holdfastv1.MachineSpec
-		conflict    string // the key in the error; "" for none
+		conflict    string // the value in the error, as the caller wrote it; "" for none
 	}{
 		{"MAC", mac("aa:bb:cc:dd:ee:ff"), mac("aa:bb:cc:dd:ee:ff"), "MAC address aa:bb:cc:dd:ee:ff"},
 		{"MAC in another spelling", mac("aa:bb:cc:dd:ee:ff"), mac("AABB.CCDD.EEFF"), "MAC address aa:bb:cc:dd:ee:ff"},
@@ -155,11 +155,11 @@ func TestOwnedOnce(t *testing.T) {
 			mac("aa:bb:cc:dd:ee:02", "aa:bb:cc:dd:ee:01"), "MAC address aa:bb:cc:dd:ee:01"},
 		{"other MAC", mac("aa:bb:cc:dd:ee:00"), mac("aa:bb:cc:dd:ee:01"), ""},
 		{"BMC", &holdfastv1.MachineSpec{BmcEndpoint: "bmc-1.lan"}, &holdfastv1.MachineSpec{BmcEndpoint: "BMC-1.lan"},
-			"BMC endpoint bmc-1.lan"},
+			"BMC endpoint BMC-1.lan belongs"},
 		{"BMC in another spelling", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1"},
-			&holdfastv1.MachineSpec{BmcEndpoint: "https://10.0.0.1:443/"}, "BMC endpoint 10.0.0.1"},
+			&holdfastv1.MachineSpec{BmcEndpoint: "https://10.0.0.1:443/"}, "BMC endpoint https://10.0.0.1:443/ belongs"},
 		{"BMC with another protocol", &holdfastv1.MachineSpec{BmcEndpoint: "https://10.0.0.1"},
-			&holdfastv1.MachineSpec{BmcEndpoint: "ipmi://10.0.0.1"}, "BMC endpoint 10.0.0.1"},
+			&holdfastv1.MachineSpec{BmcEndpoint: "ipmi://10.0.0.1"}, "BMC endpoint ipmi://10.0.0.1 belongs"},
 		{"another system of a BMC", &holdfastv1.MachineSpec{BmcEndpoint: "https://10.0.0.1/redfish/v1/Systems/1"},
 			&holdfastv1.MachineSpec{BmcEndpoint: "https://10.0.0.1/redfish/v1/Systems/2"}, ""},
 		{"another port", &holdfastv1.MachineSpec{BmcEndpoint: "https://10.0.0.1:8001"},

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +21,9 @@ import (
 func checkOwned(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
 	for _, key := range schema.Owned(m) {
 		if other, ok := t.Machines.Lookup(schema.MachinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
+			if strings.HasPrefix(key, schema.OwnedBMC) { // as the caller writes it
+				key = schema.OwnedBMC + m.GetSpec().GetBmcEndpoint()
+			}
 			return conflict(t, other, "%s belongs to machine %q", key, other.GetMachineId())
 		}
 	}

@@ -50,7 +50,11 @@ func splitPort(at string) (host, port string) {
 // plainHost returns the one spelling of a name or an address.
 func plainHost(host string) string {
 	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return a.Unmap().String()
+		var b [64]byte // Apply asks for the key at each write of a machine
+		if text := a.Unmap().AppendTo(b[:0]); string(text) != host {
+			return string(text)
+		}
+		return host
 	}
 	return strings.TrimSuffix(host, ".")
 }

@@ -91,6 +91,9 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 	}
 }
 
+// OwnedBMC begins the key of a BMC endpoint, which continues with its lex.BMCKey.
+const OwnedBMC = "BMC endpoint "
+
 // Owned returns the keys that no other machine may have (docs/concepts.md).
 func Owned(m *holdfastv1.Machine) []string {
 	keys := make([]string, 0, len(m.GetSpec().GetMacAddresses())+2)
@@ -98,7 +101,7 @@ func Owned(m *holdfastv1.Machine) []string {
 		keys = append(keys, "MAC address "+mac)
 	}
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
-		keys = append(keys, "BMC endpoint "+lex.BMCKey(e))
+		keys = append(keys, OwnedBMC+lex.BMCKey(e))
 	}
 	if s := m.GetSpec().GetSerial(); s != "" {
 		keys = append(keys, "serial "+s)

@@ -55,7 +55,7 @@ func (s *Heartbeats) KeepKnownAlive(
 		m.FreeGpuCount = max(m.GetFreeGpuCount(), 0)
 	}
 	if err := s.ownPoolsMachine(ctx, id); err != nil {
-		return nil, err
+		return nil, otherOwner(err, r)
 	}
 	a, err := s.renew(ctx, internalv1.LeaseRef_MACHINE, id, &internalv1.Renewal{
 		AgentVersion: clip(r.GetAgentVersion(), maxName),
