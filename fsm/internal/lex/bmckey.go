@@ -38,7 +38,7 @@ func BMCKey(endpoint string) string {
 
 // splitPort returns the host and the port of host, host:port, or an IPv6 address without brackets.
 func splitPort(at string) (host, port string) {
-	if _, err := netip.ParseAddr(at); err == nil {
+	if _, ok := parseAddr(at); ok {
 		return at, ""
 	}
 	if i := strings.LastIndexByte(at, ':'); i > strings.LastIndexByte(at, ']') {
@@ -49,14 +49,24 @@ func splitPort(at string) (host, port string) {
 
 // plainHost returns the one spelling of a name or an address.
 func plainHost(host string) string {
-	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		var b [64]byte // Apply asks for the key at each write of a machine
+	if a, ok := parseAddr(strings.Trim(host, "[]")); ok {
+		var b [64]byte
 		if text := a.Unmap().AppendTo(b[:0]); string(text) != host {
 			return string(text)
 		}
 		return host
 	}
 	return strings.TrimSuffix(host, ".")
+}
+
+// parseAddr is netip.ParseAddr, without the cost of its error for most names: Apply asks for a key
+// at each write of a machine.
+func parseAddr(s string) (netip.Addr, bool) {
+	if s == "" || strings.Count(s, ":") < 2 && (s[0] < '0' || s[0] > '9') {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(s)
+	return a, err == nil
 }
 
 // impliedPort returns the port that a scheme implies. Without a scheme, port 623 is IPMI.
