@@ -19,7 +19,9 @@ func TestHandover(t *testing.T) {
 	c.Plan("work", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}),
 		step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}),
 		step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
-	for round := range 3 {
+	const rounds = 3
+	waited := 0 // rounds in which a write may have waited for the old leader's server
+	for round := range rounds {
 		w := c.Write(fmt.Sprintf("m-written-%d", round))
 		var runs []string
 		for i := range 8 {
@@ -55,13 +57,12 @@ func TestHandover(t *testing.T) {
 		t.Logf("round %d: %d writes, at most %s without an acknowledged one; the peer stopped after %s",
 			round, acked, longest.Round(time.Millisecond), stopped.Round(time.Millisecond))
 		// Normally tens of milliseconds. A call that waits for the end of the old leader's server
-		// takes 3 s, and so does the stop then. After a quicker stop, a longer gap only means a
-		// busy machine.
-		limit := 10 * time.Second
-		if stopped >= 3*time.Second {
-			limit = 2 * time.Second
+		// takes 3 s, and so does the stop then, in each round. One such round only means a busy
+		// machine.
+		if stopped >= 3*time.Second && longest > 2*time.Second {
+			waited++
 		}
-		if longest > limit {
+		if longest > 10*time.Second || waited == rounds {
 			t.Errorf("got %s without an acknowledged write during the handover", longest)
 		}
 		c.Restart(leader)
