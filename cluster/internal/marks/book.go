@@ -147,7 +147,7 @@ func others(r *internalv1.MarkBook) map[string]*internalv1.Marks {
 	return all
 }
 
-// mark gives a directory a new mark. One that was never told is replaced, so that a peer which
+// mark adds a new mark to a directory. One that was never told is replaced, so that a peer which
 // starts often without meeting another one keeps the marks that the others remember.
 func mark(r *internalv1.MarkBook) {
 	own := r.GetOwn()
