@@ -133,8 +133,7 @@ func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error 
 // open, lock an account, or reset a BMC a second time. The next leader notices by itself that a
 // session was ended, which driver works, and that a BMC does not answer.
 func urgent(before, now bmc.Memo) bool {
-	return now.Session != "" && now.Session != before.Session ||
-		!now.LoginUntil.IsZero() && !now.LoginUntil.Equal(before.LoginUntil) ||
+	return now.Session != "" && now.Session != before.Session || now.OwesMore(before) ||
 		now.Refused != before.Refused || now.RefusedWith != before.RefusedWith || !now.ResetAt.Equal(before.ResetAt)
 }
 

@@ -60,6 +60,7 @@ type Hardware struct {
 	hosts   []*sshexec.Provider
 	ironics []*ironic.Provider
 	joiners []*kube.Joiner
+	now     func() time.Time
 
 	over chan struct{} // a term has ended
 }
@@ -68,8 +69,8 @@ type Hardware struct {
 func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(chan struct{}, 1)} }
 
 // Attach is called once, before any provider is used.
-func (h *Hardware) Attach(s Secrets, n Notes, i Inventory, installs Installs) {
-	h.secrets, h.notes, h.inventory, h.installs = s, n, i, installs
+func (h *Hardware) Attach(s Secrets, n Notes, i Inventory, installs Installs, now func() time.Time) {
+	h.secrets, h.notes, h.inventory, h.installs, h.now = s, n, i, installs, now
 }
 
 // Factories returns the provider kinds that a configuration may name.
@@ -179,7 +180,8 @@ func (h *Hardware) newBMC(name string, raw json.RawMessage, log *slog.Logger) (*
 		return nil, err
 	}
 	called := func(c bmc.Call) { h.count(name, c) }
-	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: called})
+	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: called,
+		Now: func() time.Time { return h.now() }})
 	if err == nil {
 		h.bmcs = append(h.bmcs, p)
 	}

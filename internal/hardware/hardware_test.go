@@ -77,7 +77,7 @@ func newPeer(t *testing.T) (*Hardware, *peer) {
 			Values: map[string]secrets.Value{"password": secrets.NewValue("hush")}},
 	}}
 	h := New(slog.New(slog.DiscardHandler))
-	h.Attach(p, p, p, nil)
+	h.Attach(p, p, p, nil, time.Now)
 	return h, p
 }
 
@@ -164,11 +164,12 @@ func TestLoginsAtIronic(t *testing.T) {
 func TestMemory(t *testing.T) {
 	h, _ := newPeer(t)
 	m := memory{h}
-	if got, err := m.Recall(t.Context(), "https://b"); err != nil || got != (bmc.Memo{}) {
+	if got, err := m.Recall(t.Context(), "https://b"); err != nil || !cmp.Equal(got, bmc.Memo{}) {
 		t.Errorf("before the first note: got %v, %v", got, err)
 	}
 	want := bmc.Memo{Driver: bmc.Redfish, Session: "/redfish/v1/SessionService/Sessions/7", Refused: 1,
-		RefusedWith: "bmcs/3", OpenUntil: time.Unix(1_800_000_000, 0).UTC()}
+		RefusedWith: "bmcs/3", OpenUntil: time.Unix(1_800_000_000, 0).UTC(), Owed: []string{"/redfish/v1/Sessions/6"},
+		Logins: []bmc.Login{{From: "10.0.0.1", First: time.Unix(1_800_000_000, 0).UTC(), Until: time.Unix(1_800_000_020, 0).UTC()}}}
 	if err := m.Remember(t.Context(), "https://b", want); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 			switch to {
 			case gobreaker.StateOpen:
 				c.opened++
-				c.memo.OpenUntil = time.Now().Add(c.p.cfg.OpenTime)
+				c.memo.OpenUntil = c.p.now().Add(c.p.cfg.OpenTime)
 			case gobreaker.StateClosed:
 				c.opened = 0
 				c.memo.OpenUntil = time.Time{}
@@ -85,7 +85,7 @@ func (c *controller) guarded(ctx context.Context, op string, f func() error) err
 	c.state.Lock()
 	until, inherited := c.memo.OpenUntil, c.opened == 0
 	c.state.Unlock()
-	if inherited && time.Now().Before(until) { // opened under an earlier leader
+	if inherited && c.p.now().Before(until) { // opened under an earlier leader
 		return c.stuck(op)
 	}
 	_, err := c.breaker.Execute(func() (struct{}, error) { return struct{}{}, f() })
@@ -102,7 +102,7 @@ func (c *controller) stuck(op string) error {
 	s := &Stuck{Next: Wait, Until: c.memo.OpenUntil}
 	switch {
 	case c.opened < 2:
-	case time.Since(c.memo.ResetAt) < resetEvery:
+	case c.p.now().Sub(c.memo.ResetAt) < resetEvery:
 		s.Next = Intervene
 	default:
 		s.Next = Reset

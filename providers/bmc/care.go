@@ -65,7 +65,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	}
 	// The reset is recorded before it is sent. Otherwise a leader that dies in between would leave
 	// the next one without any trace of the reset.
-	before := c.resetAt(time.Now())
+	before := c.resetAt(p.now())
 	if err := c.flush(ctx); err != nil {
 		c.resetAt(before)
 		return providers.Errorf(providers.Transient, what, "not sent: cannot record the reset: %w", err)
@@ -121,7 +121,7 @@ func (c *controller) mayReset(what string) error {
 	if c.reset.After(last) { // through a machine with another account
 		last = c.reset
 	}
-	if ago := time.Since(last); ago < resetEvery {
+	if ago := c.p.now().Sub(last); ago < resetEvery {
 		stuck := &Stuck{Next: Intervene, Until: last.Add(resetEvery)}
 		return providers.Errorf(providers.Transient, what,
 			"not sent: the BMC was reset %s ago, at most one reset an hour is allowed: %w",

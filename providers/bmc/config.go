@@ -119,7 +119,8 @@ type Deps struct {
 	Credentials Credentials
 	Memory      Memory // nil: kept in this process only
 	Log         *slog.Logger
-	Called      func(Call) // called after each operation, for metrics; may be nil
+	Called      func(Call)       // called after each operation, for metrics; may be nil
+	Now         func() time.Time // dates memos, which later leaders read. Default time.Now
 }
 
 // Account is a user of a BMC. It is printed without its password.

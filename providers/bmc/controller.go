@@ -39,6 +39,8 @@ type controller struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	redfish *redfish.Client
 
+	saving chan struct{} // held by the one save under way
+
 	loading sync.Mutex
 	loaded  bool
 
@@ -126,6 +128,7 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		device:  at,
 		p:       p,
 		key:     key,
+		saving:  make(chan struct{}, 1),
 		hosts:   map[string]*redfish.Host{},
 		ipmi:    map[string]*ipmi.Host{},
 		vendors: map[Protocol]*bmclib.Host{},
@@ -144,48 +147,9 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		Timeout: p.cfg.RequestTime,
 		Verify:  p.cfg.Settle,
 		Record:  record{c},
+		Now:     p.now,
 	})
 	return c
-}
-
-// record stores the sessions of the Redfish client in the memo of its BMC.
-type record struct{ c *controller }
-
-// Begin records that a login begins.
-func (r record) Begin(ctx context.Context, l redfish.Login) error {
-	r.c.state.Lock()
-	r.c.memo.loggingIn(l)
-	r.c.state.Unlock()
-	if err := r.c.flush(ctx); err != nil {
-		return providers.Errorf(providers.Transient, "record a login at BMC "+r.c.key, "%w", err)
-	}
-	return nil
-}
-
-// Noted records the open session, and what else has to be ended.
-func (r record) Noted(ctx context.Context, path string, d redfish.Debt) {
-	r.c.state.Lock()
-	r.c.memo.Session = path
-	r.c.memo.owes(d)
-	r.c.state.Unlock()
-	r.c.save(ctx)
-}
-
-// Ended deletes the record of a session.
-func (r record) Ended(ctx context.Context, path string) {
-	r.c.state.Lock()
-	if r.c.memo.Session == path {
-		r.c.memo.Session = ""
-	}
-	r.c.state.Unlock()
-	r.c.save(ctx)
-}
-
-// Left returns the recorded session, and what else has to be ended.
-func (r record) Left() (path string, d redfish.Debt) {
-	r.c.state.Lock()
-	defer r.c.state.Unlock()
-	return r.c.memo.Session, r.c.memo.debt()
 }
 
 // load reads the stored state of the BMC before the first operation.
@@ -200,7 +164,7 @@ func (c *controller) load(ctx context.Context) error {
 		return providers.Errorf(providers.Transient, "load the state of BMC "+c.key, "%w", err)
 	}
 	c.state.Lock()
-	if own := c.memo; own != c.kept {
+	if own := c.memo; !own.equal(c.kept) {
 		c.memo = memo.with(own)
 	} else {
 		c.memo = memo
@@ -237,31 +201,6 @@ func (c *controller) account(ctx context.Context) (Account, error) {
 		return a, access.Classify("read the BMC credentials of "+m.GetMachineId(), access.Answered(err), false)
 	}
 	return a, nil
-}
-
-// save stores the changed state. After a failure the next operation saves it.
-func (c *controller) save(ctx context.Context) {
-	if err := c.flush(ctx); err != nil {
-		c.p.log.Warn("saving BMC state failed, will retry", "bmc", c.key, "error", err)
-	}
-}
-
-// flush stores the changed state, or returns an error.
-func (c *controller) flush(ctx context.Context) error {
-	c.state.Lock()
-	memo := c.memo
-	changed := memo != c.kept
-	c.state.Unlock()
-	if !changed {
-		return nil
-	}
-	if err := c.p.memory.Remember(ctx, c.key, memo); err != nil {
-		return err
-	}
-	c.state.Lock()
-	defer c.state.Unlock()
-	c.kept = memo
-	return nil
 }
 
 // exclusive blocks until no other operation changes anything through this BMC.

@@ -3,7 +3,7 @@ package bmc
 import (
 	"cmp"
 	"context"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,10 +16,8 @@ import (
 type Memo struct {
 	Driver      Protocol  `json:"driver,omitempty"`       // that worked
 	Session     string    `json:"session,omitempty"`      // path of the open Redfish session
-	Owed        string    `json:"owed,omitempty"`         // paths of other sessions of ours that are to be ended, one a field
-	LoginFrom   string    `json:"login_from,omitempty"`   // address of the peer whose logins have no recorded result
-	LoginFirst  time.Time `json:"login_first,omitzero"`   // begin of the first of them
-	LoginUntil  time.Time `json:"login_until,omitzero"`   // end of the last of them
+	Owed        []string  `json:"owed,omitempty"`         // paths of other sessions of ours that are to be ended
+	Logins      []Login   `json:"logins,omitempty"`       // without a recorded result
 	Refused     int       `json:"refused,omitempty"`      // consecutive refused logins
 	RefusedWith string    `json:"refused_with,omitempty"` // version of the account
 	ResetAt     time.Time `json:"reset_at,omitzero"`      // last reset of the BMC
@@ -27,26 +25,35 @@ type Memo struct {
 	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker is open until then
 }
 
+// Login is one or more logins to a BMC whose result is unknown.
+type Login = redfish.Login
+
 // debt returns the sessions that are to be ended, besides Session.
 func (m Memo) debt() redfish.Debt {
-	return redfish.Debt{
-		Paths: strings.Fields(m.Owed),
-		Login: redfish.Login{From: m.LoginFrom, First: m.LoginFirst, Until: m.LoginUntil},
-	}
+	return redfish.Debt{Paths: m.Owed, Logins: m.Logins}
 }
 
 // owes stores the sessions that are to be ended, besides Session.
 func (m *Memo) owes(d redfish.Debt) {
-	m.Owed = strings.Join(d.Paths, " ")
-	m.loggingIn(d.Login)
+	m.Owed, m.Logins = d.Paths, d.Logins
 }
 
-// loggingIn stores logins without a recorded result.
-func (m *Memo) loggingIn(l redfish.Login) {
-	m.LoginFrom, m.LoginFirst, m.LoginUntil = l.From, l.First.Round(0).UTC(), l.Until.Round(0).UTC()
-	if l.First.IsZero() {
-		m.LoginFirst, m.LoginUntil = time.Time{}, time.Time{}
-	}
+// OwesMore reports whether m has sessions or logins to be ended that before lacks.
+func (m Memo) OwesMore(before Memo) bool {
+	return slices.ContainsFunc(m.Owed, func(p string) bool { return !slices.Contains(before.Owed, p) }) ||
+		slices.ContainsFunc(m.Logins, func(l Login) bool {
+			return !slices.ContainsFunc(before.Logins, func(o Login) bool {
+				return l.From == o.From && l.First.Equal(o.First) && l.Until.Equal(o.Until)
+			})
+		})
+}
+
+// equal reports whether both are the same.
+func (m Memo) equal(o Memo) bool {
+	return m.Driver == o.Driver && m.Session == o.Session && slices.Equal(m.Owed, o.Owed) &&
+		slices.EqualFunc(m.Logins, o.Logins, Login.Equal) &&
+		m.Refused == o.Refused && m.RefusedWith == o.RefusedWith && m.ResetAt.Equal(o.ResetAt) &&
+		m.Retried == o.Retried && m.OpenUntil.Equal(o.OpenUntil)
 }
 
 // with adds state that this process could not save before its term ended. Where the two differ, the

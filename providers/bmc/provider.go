@@ -23,6 +23,7 @@ type Provider struct {
 	memory      Memory
 	log         *slog.Logger
 	called      func(Call)
+	now         func() time.Time
 	tls         *tls.Config
 
 	mu      sync.Mutex
@@ -61,6 +62,9 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Memory == nil {
 		d.Memory = NewInMemory()
 	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
 	d.Log = cmp.Or(d.Log, slog.New(slog.DiscardHandler))
 	return &Provider{
 		cfg:         c,
@@ -68,6 +72,7 @@ func New(c Config, d Deps) (*Provider, error) {
 		memory:      d.Memory,
 		log:         d.Log,
 		called:      d.Called,
+		now:         d.Now,
 		tls:         verify,
 		bmcs:        map[string]*controller{},
 		devices:     map[string]*device{},

@@ -209,7 +209,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	hw.Attach(resolver, tasks.Devices, state, tasks.Installs)
+	hw.Attach(resolver, tasks.Devices, state, tasks.Installs, clock.Now)
 	gateway := lease.NewGateway(tasks.Leases, p.node, peerLog)
 	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Transport: fetches.Transport(), Logger: peerLog,
 		Registerer: reg}, cfg.DataDir, p.node, state)

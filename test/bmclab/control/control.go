@@ -19,6 +19,7 @@ import (
 // Seen is what a service has received since its start.
 type Seen struct {
 	Sessions int                  // open now
+	Open     []string             // descriptions of the open sessions
 	Logins   int                  // tried, successful or not
 	Served   int                  // requests
 	Reads    int                  // maximum at the same time
@@ -33,6 +34,7 @@ func Handler(s *redfishtest.Service) http.Handler {
 	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) {
 		seen := Seen{
 			Sessions: s.Sessions(),
+			Open:     s.Open(),
 			Logins:   s.Logins(),
 			Served:   s.Served(),
 			Effects:  s.Effects(""),

@@ -41,11 +41,11 @@ func sessions(h *workload.History, f *final.Record) []error {
 		return nil
 	}
 	var errs []error
-	for i, n := range f.Sessions {
-		if n > 0 {
+	for i, open := range f.Sessions {
+		if len(open) > 0 {
 			errs = append(errs,
-				fmt.Errorf("%d sessions are left on the BMC of %s, %s after its last use; it had %d logins",
-					n, h.Real.BMCs[i], final.SessionsTime, f.SeenOf(i).Logins))
+				fmt.Errorf("sessions are left on the BMC of %s, %s after its last use: %q; it had %d logins",
+					h.Real.BMCs[i], final.SessionsTime, open, f.SeenOf(i).Logins))
 		}
 	}
 	return few(errs)

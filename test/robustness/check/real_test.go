@@ -84,7 +84,7 @@ func TestPresses(t *testing.T) {
 
 func TestAtRestAndSessions(t *testing.T) {
 	h, f := behindBMCs(), record()
-	f.BMCs, f.Sessions = []control.Seen{pressed("FN")}, []int{0}
+	f.BMCs, f.Sessions = []control.Seen{pressed("FN")}, [][]string{nil}
 	expect(t, atRest(h, f), "no recorded attempt")
 	f.Runs = []*holdfastv1.Run{powered(2, "rb-power-on", "off", holdfastv1.Attempt_SUCCEEDED, 1),
 		powered(1, "rb-power-off", "on", holdfastv1.Attempt_SUCCEEDED, 1)}
@@ -95,8 +95,8 @@ func TestAtRestAndSessions(t *testing.T) {
 	expect(t, atRest(h, f), "")
 
 	expect(t, sessions(h, f), "")
-	f.Sessions[0] = 1
-	expect(t, sessions(h, f), "1 sessions are left on the BMC of rb-bmc-0")
+	f.Sessions[0] = []string{"7 of admin"}
+	expect(t, sessions(h, f), "sessions are left on the BMC of rb-bmc-0, 1m12s after its last use: [\"7 of admin\"]")
 }
 
 func TestStarts(t *testing.T) {

@@ -33,14 +33,13 @@ const maxBody = 8 << 20
 
 // Record stores the sessions that may be open at the BMC, so that the next leader can end them.
 type Record interface {
-	// Begin records, before a login, that a session may follow.
-	Begin(ctx context.Context, l Login) error
+	// Begin records, before a login, that a session may follow. It returns the recorded session,
+	// and what else has to be ended.
+	Begin(ctx context.Context, l Login) (path string, d Debt, err error)
 	// Noted records the open session, and what else has to be ended.
 	Noted(ctx context.Context, path string, d Debt)
 	// Ended deletes the record of a session.
 	Ended(ctx context.Context, path string)
-	// Left returns the recorded session, and what else has to be ended.
-	Left() (path string, d Debt)
 }
 
 // Config is one Redfish service and how to reach it.
@@ -51,6 +50,7 @@ type Config struct {
 	Timeout time.Duration // of one request
 	Verify  time.Duration // until a change reads back
 	Record  Record
+	Now     func() time.Time // dates logins, for this leader and later ones
 }
 
 // Client is the client of one Redfish service (DSP0266), for all machines behind it. It uses one
@@ -101,6 +101,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	sent   time.Time // right before the request was sent
 }
 
 // do sends a request within the session. If the session has expired (401: nothing was done), do
@@ -189,6 +190,7 @@ func (c *Client) sendOnce(ctx context.Context, r request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	sent := c.cfg.Now()
 	res, err := c.cfg.HTTP.Do(req)
 	if err != nil {
 		return nil, unanswered(ctx, r, err)
@@ -208,7 +210,7 @@ func (c *Client) sendOnce(ctx context.Context, r request) (*answer, error) {
 		}
 		return nil, refused
 	}
-	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
+	return &answer{status: res.StatusCode, header: res.Header, body: b, sent: sent}, nil
 }
 
 // unanswered returns the error of a request without an answer. If a read fails that prepares or

@@ -13,62 +13,6 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 )
 
-// Login is one or more logins whose result is unknown. They may have left sessions at the BMC.
-type Login struct {
-	From         string // the address of the peer that logged in, as the BMC sees it without NAT
-	First, Until time.Time
-}
-
-// and returns a Login that covers both.
-func (l Login) and(o Login) Login {
-	switch {
-	case l.First.IsZero():
-		return o
-	case o.First.IsZero():
-		return l
-	case l.From != o.From:
-		return o // the sessions of the earlier one end by themselves
-	}
-	if o.First.Before(l.First) {
-		l.First = o.First
-	}
-	if o.Until.After(l.Until) {
-		l.Until = o.Until
-	}
-	return l
-}
-
-// Debt is what former logins may have left at the BMC, besides the recorded session.
-type Debt struct {
-	Paths []string // sessions of ours
-	Login Login    // zero if there is none
-}
-
-// none reports whether nothing is left.
-func (d Debt) none() bool { return len(d.Paths) == 0 && d.Login.First.IsZero() }
-
-// mostOwed bounds the number of sessions that are remembered to be ended.
-const mostOwed = 8
-
-// owe adds a session that has to be ended.
-func (d Debt) owe(path string) Debt {
-	if path == "" || slices.Contains(d.Paths, path) {
-		return d
-	}
-	d.Paths = append(slices.Clone(d.Paths), path)
-	d.Paths = d.Paths[max(0, len(d.Paths)-mostOwed):]
-	return d
-}
-
-// and returns a Debt that covers both.
-func (d Debt) and(o Debt) Debt {
-	for _, p := range o.Paths {
-		d = d.owe(p)
-	}
-	d.Login = d.Login.and(o.Login)
-	return d
-}
-
 // came stores the address from which this peer reaches the BMC.
 func (c *Client) came(from net.Addr) {
 	if host, _, err := net.SplitHostPort(from.String()); err == nil {
@@ -78,8 +22,9 @@ func (c *Client) came(from net.Addr) {
 	}
 }
 
-// settle ends the sessions that earlier logins left. as authenticates the requests. It returns what
-// could not be ended, which stays recorded until the next login, or until this session ends.
+// settle ends the sessions that earlier logins left. as authenticates the requests. It returns the
+// debt that stays recorded until the next login, or until this session ends: sessions that could not
+// be ended, and logins whose session may still appear.
 func (c *Client) settle(ctx context.Context, as *session, d Debt) Debt {
 	left := Debt{}
 	for _, p := range d.Paths {
@@ -87,8 +32,16 @@ func (c *Client) settle(ctx context.Context, as *session, d Debt) Debt {
 			left = left.owe(p)
 		}
 	}
-	if !d.Login.First.IsZero() && c.endUnanswered(ctx, as, d.Login) != nil {
-		left.Login = d.Login
+	for _, l := range d.Logins {
+		age := c.cfg.Now().Sub(l.Until)
+		if age > endsItself {
+			continue
+		}
+		err := c.endUnanswered(ctx, as, l)
+		l.Checked = err == nil
+		if err != nil || age <= lateLogin {
+			left = left.Add(l)
+		}
 	}
 	return left
 }
@@ -131,8 +84,8 @@ func (c *Client) owe(d Debt) {
 // sessionInfo has the properties we need of a Session resource.
 type sessionInfo struct{ path, created, origin string }
 
-// sessions reads the open sessions of an account. A session that cannot be read is left out: it may
-// have ended.
+// sessions reads the open sessions of an account. A session that the service refuses to show is left
+// out: it may have ended.
 func (c *Client) sessions(ctx context.Context, as *session) ([]sessionInfo, error) {
 	root, err := c.service(ctx)
 	if err != nil {
@@ -149,11 +102,10 @@ func (c *Client) sessions(ctx context.Context, as *session) ([]sessionInfo, erro
 	var found []sessionInfo
 	for _, at := range all.Links("Members") {
 		res, err := c.send(ctx, request{method: http.MethodGet, path: at, as: as})
-		if err != nil && statusOf(err) == 0 {
-			return nil, err
-		}
-		if err != nil {
+		if status := statusOf(err); status/100 == 4 {
 			continue
+		} else if err != nil {
+			return nil, err
 		}
 		s, err := loose.Parse(res.body)
 		if err == nil && s.Text("UserName") == as.account.User {
@@ -182,18 +134,15 @@ func parseCreated(s string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// endsItself is the time after which a service has ended an unused session by itself.
-const endsItself = time.Hour
-
 // clockSlack is how exactly the times of sessions are compared. They have whole seconds.
 const clockSlack = 2 * time.Second
 
 // endUnanswered ends the sessions that logins without an answer have left: those of this account
-// that were created at that time from that peer. The clock of the BMC is compared by means of our
-// own session. Other programs may use the same account. So a session of which the BMC does not show
-// both is left to end by itself.
+// that were created at that time, or late, from that peer. The clock of the BMC is compared by means
+// of our own session, which was created between the request and the answer. Other programs may use
+// the same account. So a session of which the BMC does not show both is left to end by itself.
 func (c *Client) endUnanswered(ctx context.Context, as *session, l Login) error {
-	if as.basic || as.made.IsZero() || l.From == "" || time.Since(l.Until) > endsItself {
+	if as.basic || as.made.IsZero() || l.From == "" {
 		return nil
 	}
 	all, err := c.sessions(ctx, as)
@@ -208,12 +157,9 @@ func (c *Client) endUnanswered(ctx context.Context, as *session, l Login) error 
 	if !ok {
 		return nil
 	}
-	fast := clock.Sub(as.made) // how far the BMC's clock is ahead
 	for _, s := range all {
 		at, ok := parseCreated(s.created)
-		at = at.Add(-fast)
-		if s.path == as.path || !ok || s.origin != l.From ||
-			at.Before(l.First.Add(-clockSlack)) || at.After(l.Until.Add(clockSlack)) {
+		if s.path == as.path || !ok || s.origin != l.From || !as.mayBeOf(l, at.Sub(clock)) {
 			continue
 		}
 		if err := c.remove(ctx, s.path, as); err != nil {
@@ -221,6 +167,12 @@ func (c *Client) endUnanswered(ctx context.Context, as *session, l Login) error 
 		}
 	}
 	return nil
+}
+
+// mayBeOf reports whether a session that was created so long after s is of an unanswered login.
+func (s *session) mayBeOf(l Login, since time.Duration) bool {
+	earliest, latest := s.made.Add(since-clockSlack), s.answered.Add(since+clockSlack)
+	return !latest.Before(l.First) && !earliest.After(l.Until.Add(lateLogin))
 }
 
 // Idle ends the session if it has been unused for a while, together with those that earlier logins
@@ -268,10 +220,10 @@ func (c *Client) Release(ctx context.Context, closing bool) error {
 	c.session = nil
 	c.mu.Unlock()
 	var err error
-	if !d.none() && s == nil { // only a session can end the others
+	if d.due() && s == nil { // only a session can end the others
 		s, err = c.logIn(ctx)
-	} else if !d.none() && !s.basic {
-		if left := c.repay(ctx, s, d); !left.none() {
+	} else if d.due() && !s.basic {
+		if left := c.repay(ctx, s, d); left.due() {
 			err = errors.New("end the sessions of earlier logins: the BMC did not do it")
 		}
 	}

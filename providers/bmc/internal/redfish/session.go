@@ -23,7 +23,8 @@ type session struct {
 	path    string // resource of the session, which a DELETE ends; empty if the service does not show it
 	basic   bool   // basic authentication, for a service without sessions
 	used    time.Time
-	made    time.Time // right before it was requested
+
+	made, answered time.Time // it was created between them
 }
 
 // flight is a login under way, which several callers may wait for.
@@ -107,9 +108,10 @@ func (c *Client) logIn(ctx context.Context) (*session, error) {
 	if root.Links.Sessions.ID == "" || access.QuirksOf(c.Vendor()).BasicAuth {
 		return c.tryBasic(ctx, root, a)
 	}
-	began := Login{From: c.address(), First: time.Now(), Until: time.Now().Add(loginTime)}
-	former, owed := c.cfg.Record.Left()
-	if err := c.cfg.Record.Begin(ctx, owed.Login.and(began)); err != nil {
+	now := c.cfg.Now()
+	began := Login{From: c.address(), First: now, Until: now.Add(loginTime)}
+	former, owed, err := c.cfg.Record.Begin(ctx, began)
+	if err != nil {
 		return nil, err
 	}
 	// failpoint: login-begun
@@ -127,8 +129,8 @@ func (c *Client) logIn(ctx context.Context) (*session, error) {
 		s, err = c.create(ctx, root, a)
 	}
 	if err != nil && status0(err) {
-		began.Until = time.Now()
-		c.owe(Debt{Login: began}) // the answer was lost, and there may be a session
+		began.Until = c.cfg.Now()
+		c.owe(Debt{Logins: []Login{began}}) // the answer was lost, and there may be a session
 	}
 	c.mu.Lock()
 	owed = owed.and(c.debt)
@@ -186,7 +188,6 @@ func status0(err error) bool { return statusOf(err) == 0 && !notSent(err) && !ac
 func (c *Client) create(ctx context.Context, root *serviceRoot, a access.Account) (*session, error) {
 	at := root.Links.Sessions.ID
 	body := struct{ UserName, Password string }{a.User, a.Password}
-	made := time.Now()
 	res, err := c.send(ctx, request{method: http.MethodPost, path: at, body: body})
 	switch {
 	case mustChange(err):
@@ -199,7 +200,8 @@ func (c *Client) create(ctx context.Context, root *serviceRoot, a access.Account
 	case err != nil:
 		return nil, notYet(err)
 	}
-	s := &session{account: a, token: res.header.Get("X-Auth-Token"), used: time.Now(), made: made}
+	s := &session{account: a, token: res.header.Get("X-Auth-Token"), used: time.Now(),
+		made: res.sent, answered: c.cfg.Now()}
 	s.path = sessionPath(at, res)
 	if s.token == "" {
 		basic, err := c.tryBasic(ctx, root, a)

@@ -43,7 +43,7 @@ type Record struct {
 	Declared map[string]bool                // ids of all pools and plans
 
 	BMCs     []control.Seen // what each BMC had received when all runs had ended
-	Sessions []int          // left on each BMC, a while later
+	Sessions [][]string     // left on each BMC, a while later
 	Starts   string         // one line for each command that began on the host: its token
 }
 

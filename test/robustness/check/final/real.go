@@ -11,9 +11,11 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// SessionsTime bounds the time until an unused session with a BMC is ended. A poll of the
-// machine may come in between.
-const SessionsTime = 8 * site.Idle
+// SessionsTime bounds the time until the sessions of killed leaders and unused ones are ended. A
+// leader ends those of others with its next poll of the machine, and a late one, whose login the BMC
+// served only after that, with the poll after it. A poll comes every 27 s, and the leader's own
+// session ends after site.Idle.
+const SessionsTime = 60*time.Second + 4*site.Idle
 
 // real reads the observations of BMCs and the host.
 func (f *Record) real(ctx context.Context, r *workload.Real) error {
@@ -25,8 +27,8 @@ func (f *Record) real(ctx context.Context, r *workload.Real) error {
 		if err != nil {
 			return fmt.Errorf("read the observations of BMC %d: %w", i, err)
 		}
-		left := seen.Sessions
-		for end := time.Now().Add(SessionsTime); left > 0 && time.Now().Before(end); {
+		left := seen.Open
+		for end := time.Now().Add(SessionsTime); len(left) > 0 && time.Now().Before(end); {
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
@@ -36,7 +38,7 @@ func (f *Record) real(ctx context.Context, r *workload.Real) error {
 			if err != nil {
 				return fmt.Errorf("read the sessions of BMC %d: %w", i, err)
 			}
-			left = now.Sessions
+			left = now.Open
 		}
 		f.BMCs, f.Sessions = append(f.BMCs, seen), append(f.Sessions, left)
 	}
