@@ -169,7 +169,8 @@ func TestMemory(t *testing.T) {
 	}
 	want := bmc.Memo{Driver: bmc.Redfish, Session: "/redfish/v1/SessionService/Sessions/7", Refused: 1,
 		RefusedWith: "bmcs/3", OpenUntil: time.Unix(1_800_000_000, 0).UTC(), Owed: []string{"/redfish/v1/Sessions/6"},
-		Logins: []bmc.Login{{From: "10.0.0.1", First: time.Unix(1_800_000_000, 0).UTC(), Until: time.Unix(1_800_000_020, 0).UTC()}}}
+		Logins: []bmc.Login{{From: "10.0.0.1", First: time.Unix(1_800_000_000, 0).UTC(),
+			Until: time.Unix(1_800_000_020, 0).UTC()}}}
 	if err := m.Remember(t.Context(), "https://b", want); err != nil {
 		t.Fatal(err)
 	}

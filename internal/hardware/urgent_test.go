@@ -9,6 +9,7 @@ import (
 
 func TestUrgent(t *testing.T) {
 	known := bmc.Memo{Driver: bmc.Redfish, Session: "/s/1"}
+	login := []bmc.Login{{From: "10.0.0.1"}}
 	for name, c := range map[string]struct {
 		now  bmc.Memo
 		want bool
@@ -17,7 +18,7 @@ func TestUrgent(t *testing.T) {
 		"a session that ends": {bmc.Memo{Driver: bmc.Redfish}, false},
 		"another driver":      {bmc.Memo{Driver: bmc.IPMI, Session: "/s/1"}, false},
 		"silent":              {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", OpenUntil: time.Unix(9, 0)}, false},
-		"a login begins":      {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", Logins: []bmc.Login{{From: "10.0.0.1"}}}, true},
+		"a login begins":      {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", Logins: login}, true},
 		"one more is owed":    {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", Owed: []string{"/s/0"}}, true},
 		"refused":             {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", Refused: 1, RefusedWith: "v1"}, true},
 		"reset":               {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", ResetAt: time.Unix(9, 0)}, true},

@@ -9,7 +9,6 @@ package redfishtest
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -193,18 +192,6 @@ func (s *Service) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
-}
-
-// Open describes the open sessions: their users, the addresses of their clients, and their times.
-func (s *Service) Open() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var open []string
-	for id, n := range s.sessions {
-		open = append(open, fmt.Sprintf("%s of %s from %s at %s", id, n.user, n.origin, n.at.Format(time.TimeOnly)))
-	}
-	slices.Sort(open)
-	return open
 }
 
 // Logins returns the number of attempted logins, good or bad.

@@ -3,6 +3,7 @@ package redfishtest
 import (
 	"cmp"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -160,6 +161,18 @@ func (s *Service) sessionService(r *http.Request, parts []string) (*result, *fau
 		return nil, notAllowed()
 	}
 	return nil, notFound(r.URL.Path)
+}
+
+// Open describes the open sessions: their users, the addresses of their clients, and their times.
+func (s *Service) Open() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var open []string
+	for id, n := range s.sessions {
+		open = append(open, fmt.Sprintf("%s of %s from %s at %s", id, n.user, n.origin, n.at.Format(time.TimeOnly)))
+	}
+	slices.Sort(open)
+	return open
 }
 
 // OpenSession opens a session of an account, as another client would.

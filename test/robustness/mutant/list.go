@@ -120,7 +120,8 @@ func Mutants() []Mutant {
 			Name: "leftsession", Breaks: "a leader ends the session that the former leader left on a BMC",
 			Scenario: killWithSession(),
 			Patches: []Patch{{"providers/bmc/internal/redfish/session.go",
-				"former, owed, err := c.cfg.Record.Begin(ctx, began)", "_, owed, err := c.cfg.Record.Begin(ctx, began)\n\tformer := \"\""}},
+				"former, owed, err := c.cfg.Record.Begin(ctx, began)",
+				"_, owed, err := c.cfg.Record.Begin(ctx, began)\n\tformer := \"\""}},
 		},
 		{
 			Name: "answerisevidence", Breaks: "the answer of a BMC to a press is not evidence",

@@ -18,8 +18,8 @@ func (l Login) Equal(o Login) bool {
 	return l.From == o.From && l.First.Equal(o.First) && l.Until.Equal(o.Until) && l.Checked == o.Checked
 }
 
-// lateLogin bounds how long after the end of an unanswered login its session may appear: the BMC may
-// still have to serve the request.
+// lateLogin bounds how long after the end of an unanswered login its session may appear: the BMC
+// may still have to serve the request.
 const lateLogin = 30 * time.Second
 
 // endsItself is the time after which a service has ended an unused session by itself.

@@ -23,8 +23,8 @@ func (c *Client) came(from net.Addr) {
 }
 
 // settle ends the sessions that earlier logins left. as authenticates the requests. It returns the
-// debt that stays recorded until the next login, or until this session ends: sessions that could not
-// be ended, and logins whose session may still appear.
+// debt that stays recorded until the next login, or until this session ends: sessions that could
+// not be ended, and logins whose session may still appear.
 func (c *Client) settle(ctx context.Context, as *session, d Debt) Debt {
 	left := Debt{}
 	for _, p := range d.Paths {
@@ -84,8 +84,8 @@ func (c *Client) owe(d Debt) {
 // sessionInfo has the properties we need of a Session resource.
 type sessionInfo struct{ path, created, origin string }
 
-// sessions reads the open sessions of an account. A session that the service refuses to show is left
-// out: it may have ended.
+// sessions reads the open sessions of an account. A session that the service refuses to show is
+// left out: it may have ended.
 func (c *Client) sessions(ctx context.Context, as *session) ([]sessionInfo, error) {
 	root, err := c.service(ctx)
 	if err != nil {
@@ -138,9 +138,10 @@ func parseCreated(s string) (time.Time, bool) {
 const clockSlack = 2 * time.Second
 
 // endUnanswered ends the sessions that logins without an answer have left: those of this account
-// that were created at that time, or late, from that peer. The clock of the BMC is compared by means
-// of our own session, which was created between the request and the answer. Other programs may use
-// the same account. So a session of which the BMC does not show both is left to end by itself.
+// that were created at that time, or late, from that peer. The clock of the BMC is compared by
+// means of our own session, which was created between the request and the answer. Other programs
+// may use the same account. So a session of which the BMC does not show both is left to end by
+// itself.
 func (c *Client) endUnanswered(ctx context.Context, as *session, l Login) error {
 	if as.basic || as.made.IsZero() || l.From == "" {
 		return nil

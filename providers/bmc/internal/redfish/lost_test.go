@@ -27,8 +27,8 @@ type note struct {
 	debt Debt
 }
 
-// peer is one leader in a world of slow networks. It dies at some moment: then it notes nothing, and
-// its requests on the way still arrive.
+// peer is one leader in a world of slow networks. It dies at some moment: then it notes nothing,
+// and its requests on the way still arrive.
 type peer struct {
 	*note
 	host    string
@@ -97,10 +97,10 @@ func (p *peer) RoundTrip(r *http.Request) (*http.Response, error) {
 	answered := make(chan *http.Response, 1)
 	there, back := p.takes(), p.takes()
 	go func() {
-		time.Sleep(there)
+		time.Sleep(there) // sleep: fake clock
 		w := httptest.NewRecorder()
 		p.service.Handler().ServeHTTP(w, sent)
-		time.Sleep(back)
+		time.Sleep(back) // sleep: fake clock
 		answered <- w.Result()
 	}()
 	select {
@@ -139,8 +139,8 @@ func (p *peer) lead(c *Client) {
 	c.work.Wait()
 }
 
-// However leaders die, and however late requests arrive and answers come, the last leader ends every
-// session that was opened. A session of another program with the same account stays.
+// However leaders die, and however late requests arrive and answers come, the last leader ends
+// every session that was opened. A session of another program with the same account stays.
 func TestEverySessionIsEnded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -161,18 +161,19 @@ func TestEverySessionIsEnded(t *testing.T) {
 					p.lead(p.client())
 					kill()
 				}
-				last := &peer{note: &n, host: "10.0.0.9", service: s, late: 20*time.Millisecond + time.Duration(seed%2)*1950*time.Millisecond, dead: t.Context(),
-					rng: rand.New(rand.NewPCG(seed, rng.Uint64()))}
+				last := &peer{note: &n, host: "10.0.0.9", service: s, dead: t.Context(),
+					late: 20*time.Millisecond + time.Duration(seed%2)*1950*time.Millisecond,
+					rng:  rand.New(rand.NewPCG(seed, rng.Uint64()))}
 				c := last.client()
 				for range 3 {
 					if _, err := c.do(t.Context(), request{method: http.MethodGet, path: "/redfish/v1/Systems/1"}); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(4 * time.Second)
+					time.Sleep(4 * time.Second) // sleep: fake clock
 					if err := c.Idle(t.Context(), 3*time.Second); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(23 * time.Second)
+					time.Sleep(23 * time.Second) // sleep: fake clock
 				}
 				if got := s.Sessions(); got != 1 {
 					t.Errorf("got %d sessions, want only that of another program", got)

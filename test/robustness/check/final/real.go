@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// SessionsTime bounds the time until the sessions of killed leaders and unused ones are ended. A
-// leader ends those of others with its next poll of the machine, and a late one, whose login the BMC
-// served only after that, with the poll after it. A poll comes every 27 s, and the leader's own
-// session ends after site.Idle.
+// SessionsTime bounds the time until unused sessions and those of killed leaders are ended. A
+// leader ends those of others with its next poll of the machine, and a late one, whose login the
+// BMC served only after that, with the poll after it. A poll comes every 27 s, and the leader's
+// own session ends after site.Idle.
 const SessionsTime = 60*time.Second + 4*site.Idle
 
 // real reads the observations of BMCs and the host.
