@@ -30,6 +30,9 @@ func MachineFacet(path, value string) bool { return schema.MachineFacet(path, va
 // texts in no notation of MAC addresses, and for zero, broadcast and multicast addresses.
 func MAC(s string) (mac string, ok bool) { return lex.MAC(s) }
 
+// Trimmed reports whether a text is a single line without space at its ends.
+func Trimmed(s string) bool { return lex.Trimmed(s) }
+
 // BMCKey returns the same text for all spellings of the address of a BMC.
 func BMCKey(endpoint string) string { return lex.BMCKey(endpoint) }
 

@@ -449,3 +449,14 @@ func TestRunLists(t *testing.T) {
 		t.Errorf("queue positions (-want +got):\n%s", diff)
 	}
 }
+
+// A request id is a line of text that looks like no other.
+func TestRequestID(t *testing.T) {
+	p := fsmtest.NewPeer()
+	for _, id := range []string{" ", "  ", "a ", "\ta", "a\nb", "a\u200b", "\u00a0a"} {
+		op := startOp("m-1", id, "REBOOT", "")
+		if e := refused(t, p, op, fsm.InvalidArgument, "INVALID_FIELD"); e.Fields[0].Field != "request_id" {
+			t.Errorf("%q: got field %s, want request_id", id, e.Fields[0].Field)
+		}
+	}
+}

@@ -21,10 +21,15 @@ func TestFIFO(t *testing.T) {
 	}
 	for _, args := range [][]string{{"apply", "-f", name}, {"machine", "register", "-f", name},
 		{"secret", "put", "x", "--type", "bmc", "--from-file", "password=" + name}, {"audit", "verify", "-f", name},
-		{"operator", "snapshot", "inspect", name}} {
+		{"operator", "snapshot", "inspect", name}, {"operator", "snapshot", "restore", name, "--yes"}} {
 		var c command
 		c.wantCode(t, c.run(t, f, append(args, "--timeout", "50ms")...), ExitTimeout)
 		wantIn(t, strings.Join(args, " "), c.err.String(), "no other process writes into it: give it more time")
+	}
+	for _, file := range []string{name, t.TempDir()} {
+		var c command
+		c.wantCode(t, c.run(t, f, "image", "add", "x", "--disk", file), ExitUsage)
+		wantIn(t, "image add", c.err.String(), file+" is not a regular file")
 	}
 	var c command
 	done := make(chan int, 1)

@@ -204,9 +204,18 @@ func (in *imageInput) setFormat() error {
 	return nil
 }
 
+// openWhole opens a file that is read more than once.
+func openWhole(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, usagef("%s is not a regular file, which has to be read twice: write its contents into one first", path)
+	}
+	return os.Open(path)
+}
+
 // headOf returns the first bytes of a file.
 func headOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openWhole(path)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +297,7 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 func (a *app) upload(
 	ctx context.Context, c *client.Client, path, want string,
 ) (*holdfastv1.Image_File, error) {
-	f, err := os.Open(path)
+	f, err := openWhole(path)
 	if err != nil {
 		return nil, err
 	}

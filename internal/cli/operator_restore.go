@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ the state that it would replace, and fails if the restore would be refused.`,
   holdfast operator snapshot restore holdfast.snap --abandon-runs`,
 	}
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		data, err := os.ReadFile(args[0])
+		data, err := a.readFile(args[0])
 		if err != nil {
 			return fmt.Errorf("read snapshot file: %w", err)
 		}

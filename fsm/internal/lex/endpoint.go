@@ -1,6 +1,7 @@
 package lex
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -36,10 +37,32 @@ func BMCEndpoint(s string) string {
 		!percentEncoded(path) || !SingleLine(path) || strings.Contains(path, " ") {
 		return fmt.Sprintf("%q has a path that is not allowed: %s", Clip(s, 100), wantBMC)
 	}
+	if another(path) {
+		return fmt.Sprintf("%q has a path with another spelling: write it without empty parts, dots and needless "+
+			"escapes", Clip(s, 100))
+	}
 	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
 		return fmt.Sprintf("%q has an IPv6 address without brackets: write [%s]", Clip(s, 100), host)
 	}
 	return wrongHostPort(host, wantBMC)
+}
+
+// another reports whether a path has a simpler spelling: one BMC must have one address.
+func another(path string) bool {
+	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
+	if len(parts) > 1 && slices.ContainsFunc(parts, func(p string) bool { return p == "" || p == "." || p == ".." }) {
+		return true
+	}
+	for i, part := range strings.Split(path, "%") {
+		if i == 0 {
+			continue
+		}
+		b, err := hex.DecodeString(part[:2])
+		if err != nil || isLetter(b[0]) || isDigit(b[0]) || strings.ContainsRune("-._~/", rune(b[0])) {
+			return true
+		}
+	}
+	return false
 }
 
 // SSHEndpoint returns the reason why a text is not the address of a host with SSH, "" if it is one.

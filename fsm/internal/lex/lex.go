@@ -35,6 +35,9 @@ func Clip(s string, most int) string {
 // can be written into line-based scripts, and looks like no other text.
 func SingleLine(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unseen) }
 
+// Trimmed reports whether a text is a single line without space at its ends.
+func Trimmed(s string) bool { return SingleLine(s) && strings.TrimSpace(s) == s }
+
 // unseen reports whether a character is a control character, or a space without width, a mark of
 // direction or a separator of lines. The list is fixed, because that of a release of Go is not.
 func unseen(r rune) bool {

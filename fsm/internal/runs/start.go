@@ -30,6 +30,9 @@ func CheckStartRun(c *internalv1.StartRun) *refusal.Error {
 	if len(c.GetRequestId()) > 128 {
 		return refusal.InvalidField("request_id", "has %d bytes, at most 128 are allowed", len(c.GetRequestId()))
 	}
+	if !lex.Trimmed(c.GetRequestId()) {
+		return refusal.InvalidField("request_id", "%q has control characters, or a space at an end", c.GetRequestId())
+	}
 	if c.GetType() == "" && c.GetPlanId() == "" {
 		return refusal.InvalidField("type",
 			"type and plan_id are both empty: name one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or a plan")

@@ -119,6 +119,8 @@ func (s *Nodes) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest)
 	}
 	if id := r.GetRequestId(); len(id) > 64 {
 		return nil, request.Invalid("request_id", fmt.Sprintf("has %d bytes, at most 64 are allowed", len(id)))
+	} else if !fsm.Trimmed(id) {
+		return nil, request.Invalid("request_id", fmt.Sprintf("%q has control characters, or a space at an end", id))
 	}
 	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		c := auth.Command(ctx)
