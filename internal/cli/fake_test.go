@@ -71,6 +71,7 @@ type fakeCluster struct {
 	requests []proto.Message
 	meta     metadata.MD
 	watching chan struct{} // closed when a stream has sent all events
+	watched  sync.Once
 }
 
 func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
@@ -325,7 +326,7 @@ func (f *fakeCluster) rest(ctx context.Context) error {
 	if !f.open {
 		return nil
 	}
-	close(f.watching)
+	f.watched.Do(func() { close(f.watching) }) // a client may open its stream again
 	<-ctx.Done()
 	return ctx.Err()
 }
