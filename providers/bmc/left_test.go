@@ -3,9 +3,6 @@ package bmc_test
 import (
 	"context"
 	"errors"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,6 +135,21 @@ func TestFormerSessionIsEnded(t *testing.T) {
 	}
 }
 
+// leadAgain makes the lab's provider that of a peer that leads again. A busy BMC has kept its
+// session of the first term, and that of the leader in between, which was killed.
+func (l *lab) leadAgain() {
+	l.t.Helper()
+	l.power(providers.PowerOn)
+	l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 3 })
+	if err := l.p.Release(l.ctx); err == nil {
+		l.t.Fatal("got an ended session, although the BMC was busy")
+	}
+	_, err := l.provider(redfishOnly).PowerState(l.ctx, l.m)
+	l.ok("the leader in between", err)
+	l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 0 })
+	l.p.Recall()
+}
+
 // A peer that could not end its session at the end of its term, and leads again, continues with it.
 // It also ends that of the leader in between, and if it is killed, the leader after it does.
 func TestReelectedLeaderWithOldSession(t *testing.T) {
@@ -146,16 +158,7 @@ func TestReelectedLeaderWithOldSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, redfishtest.Config{}, redfishOnly)
-			l.power(providers.PowerOn)
-			l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 3 })
-			if err := l.p.Release(l.ctx); err == nil {
-				t.Fatal("got an ended session, although the BMC was busy")
-			}
-			between := l.provider(redfishOnly)
-			_, err := between.PowerState(l.ctx, l.m) // and the leader is killed
-			l.ok("the leader in between", err)
-			l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 0 })
-			l.p.Recall()
+			l.leadAgain()
 			l.power(providers.PowerOn)
 			last := l.p
 			if dies {
@@ -180,16 +183,7 @@ func TestOldSessionEndsInANewTerm(t *testing.T) {
 	t.Parallel()
 	idle := func(c *bmc.Config) { redfishOnly(c); c.Idle = 20 * time.Millisecond }
 	l := newLab(t, redfishtest.Config{}, idle)
-	l.power(providers.PowerOn)
-	l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 3 })
-	if err := l.p.Release(l.ctx); err == nil {
-		t.Fatal("got an ended session, although the BMC was busy")
-	}
-	between := l.provider(redfishOnly)
-	_, err := between.PowerState(l.ctx, l.m) // and the leader is killed
-	l.ok("the leader in between", err)
-	l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 0 })
-	l.p.Recall()
+	l.leadAgain()
 	ctx, cancel := context.WithCancel(l.ctx)
 	ran := make(chan error, 1)
 	go func() { ran <- l.p.Run(ctx) }()
@@ -197,49 +191,10 @@ func TestOldSessionEndsInANewTerm(t *testing.T) {
 	cancel() // it is killed
 	l.ok("run", <-ran)
 	last := l.provider(redfishOnly)
-	_, err = last.PowerState(l.ctx, l.m)
+	_, err := last.PowerState(l.ctx, l.m)
 	l.ok("the last leader", err)
 	l.ok("close", last.Close(l.ctx))
 	if n := l.s.Sessions(); n != 0 {
 		t.Errorf("got %d remaining sessions, want 0", n)
-	}
-}
-
-// oneByOne is a memory that counts the saves at the same time.
-type oneByOne struct {
-	bmc.Memory
-	now, most atomic.Int32
-}
-
-func (o *oneByOne) Remember(ctx context.Context, name string, m bmc.Memo) error {
-	if n := o.now.Add(1); n > o.most.Load() {
-		o.most.Store(n)
-	}
-	defer o.now.Add(-1)
-	runtime.Gosched()
-	return o.Memory.Remember(ctx, name, m)
-}
-
-// States of a BMC are stored one after the other: an older one never replaces a newer one.
-func TestOrderOfMemos(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, redfishtest.Config{}, redfishOnly)
-	c, mem := config(), &oneByOne{Memory: l.mem}
-	redfishOnly(&c)
-	p, err := bmc.New(c, bmc.Deps{Credentials: l.acct, Memory: mem})
-	l.ok("make the provider", err)
-	l.s.Set(func(q *redfishtest.Quirks) { q.ExpireSession = true }) // each operation logs in
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			for range 5 {
-				_, _ = p.PowerState(l.ctx, l.m)
-			}
-		})
-	}
-	wg.Wait()
-	l.ok("close", p.Close(l.ctx))
-	if n := mem.most.Load(); n != 1 {
-		t.Errorf("got %d saves at the same time, want 1", n)
 	}
 }

@@ -37,7 +37,7 @@ func BMCEndpoint(s string) string {
 		!percentEncoded(path) || !SingleLine(path) || strings.Contains(path, " ") {
 		return fmt.Sprintf("%q has a path that is not allowed: %s", Clip(s, 100), wantBMC)
 	}
-	if another(path) {
+	if respellable(path) {
 		return fmt.Sprintf("%q has a path with another spelling: write it without empty parts, dots and needless "+
 			"escapes", Clip(s, 100))
 	}
@@ -47,8 +47,8 @@ func BMCEndpoint(s string) string {
 	return wrongHostPort(host, wantBMC)
 }
 
-// another reports whether a path has a simpler spelling: one BMC must have one address.
-func another(path string) bool {
+// respellable reports whether a path has a simpler spelling: one BMC must have one address.
+func respellable(path string) bool {
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	if len(parts) > 1 && slices.ContainsFunc(parts, func(p string) bool { return p == "" || p == "." || p == ".." }) {
 		return true
