@@ -50,7 +50,7 @@ The runs stay in the queue: nothing executes them during the measurement.`,
   holdfast-bench commit --clients 1,64 --slice 1s -o json`,
 		parts: []part{{"startrun", "started runs, compared with etcd", inHardware(
 			[]string{"--latency", "1h"}, // the one active run never ends
-			[]string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, startRuns)},
+			[]string{"--max-active-runs", "1", "--poll-calls-per-second", "1"}, startRuns)},
 			{"edge", "a command without a change, compared with an empty gRPC handler",
 				inLabOf(localcluster.Config{}, edge)}},
 		flags: []string{"clients", "vs", "etcd", "rounds", "slice"},

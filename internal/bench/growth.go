@@ -45,7 +45,7 @@ type growing struct {
 // inGrowth fills a cluster to each size in turn and measures there.
 func inGrowth(all ...measure) func(context.Context, *session) error {
 	// The one active run never ends: other runs stay queued.
-	return inHardware([]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"},
+	return inHardware([]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--poll-calls-per-second", "1"},
 		func(ctx context.Context, l *lab) error {
 			if err := l.plan(ctx, powerCycle()); err != nil {
 				return err

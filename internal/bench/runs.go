@@ -33,7 +33,7 @@ func atOnce() []string { return []string{"--power-time", "1us"} }
 
 // rarePolls limits the polls of machines to one call per second. Ironic does not poll its nodes
 // during the measurement either.
-func rarePolls() []string { return []string{"--look-calls-per-second", "1"} }
+func rarePolls() []string { return []string{"--poll-calls-per-second", "1"} }
 
 // runsTimeout limits the time until all runs have ended.
 const runsTimeout = 10 * time.Minute

@@ -25,7 +25,7 @@ type turns func(context.Context, *lab, []*contest.Contender) error
 
 // idleHardware returns arguments with which one run never ends and the others stay queued.
 func idleHardware() (hardware, peers []string) {
-	return []string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"}
+	return []string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--poll-calls-per-second", "1"}
 }
 
 func scenarios() []scenario {

@@ -22,7 +22,7 @@ const (
 )
 
 // firstPollRate is the number of machines per second that are polled for the first time
-// (--look-calls-per-second of peers; a poll makes several calls).
+// (--poll-calls-per-second of peers; a poll makes several calls).
 const firstPollRate = 200
 
 // afterRegistration is the time after the registrations whose keepalives are reported separately.

@@ -34,7 +34,7 @@ the event, and until the last one has it.`,
 		example: `  holdfast-bench watch
   holdfast-bench watch --watchers 500 -o json`,
 		parts: []part{{"fanout", "watchers on one follower", inHardware(
-			[]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, fanOut)}},
+			[]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--poll-calls-per-second", "1"}, fanOut)}},
 		flags: []string{"watchers"},
 	}
 }

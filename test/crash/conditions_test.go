@@ -18,7 +18,7 @@ func TestConditionsSurviveLeaderCrash(t *testing.T) {
 	c := bench.Cluster(t, harness.Options{
 		FleetConfig: "machines: {m-00: {broken: {DiskFailed: disk 2 failed}}}\n",
 		Args: []string{"--reconcile-interval-seconds=3", "--health-interval-seconds=6",
-			fmt.Sprint("--look-calls-per-second=", budget)},
+			fmt.Sprint("--poll-calls-per-second=", budget)},
 	})
 	var ids []string
 	for i := range machines {

@@ -198,7 +198,7 @@ func (c *Config) checkNumbers() error {
 		{"rate-limit-per-second", c.RateLimitPerSecond, 0, 1_000_000},
 		{"reconcile-interval-seconds", float64(c.ReconcileIntervalSeconds), 1, day},
 		{"health-interval-seconds", float64(c.HealthIntervalSeconds), 1, day},
-		{"look-calls-per-second", float64(c.LookCalls), 1, 1_000_000},
+		{"poll-calls-per-second", float64(c.PollCalls), 1, 1_000_000},
 		{"console-keep-days", float64(c.ConsoleKeepDays), 1, 3650},
 		{"platform-margin-percent", c.PlatformMarginPercent, 0, 100},
 		{"raft-multiplier", c.RaftMultiplier, 0.01, 10},

@@ -36,7 +36,7 @@ type Config struct {
 	RaftMultiplier                                                  float64
 	MaxActiveRuns, DefaultStepTimeoutSeconds, DefaultStepMaxRetries int
 	DefaultInstallTimeoutSeconds, ConsoleKeepDays                   int
-	ReconcileIntervalSeconds, HealthIntervalSeconds, LookCalls      int
+	ReconcileIntervalSeconds, HealthIntervalSeconds, PollCalls      int
 	AutoDiscoverLimit, EnrollLimit                                  uint32
 	PlatformMarginPercent, RateLimitPerSecond                       float64
 	RaftSnapshotThreshold, RaftTrailingLogs                         uint64        // hidden, for tests
@@ -103,7 +103,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 		"`seconds` between two polls of a machine")
 	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900,
 		"`seconds` between two polls of the health of its hardware, which take more calls")
-	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500,
+	fs.IntVar(&c.PollCalls, "poll-calls-per-second", 500,
 		"maximum `calls` per second of all polls; a provider's own limit is its calls_per_second")
 	fs.BoolVar(&c.AutoDiscover, "auto-discover", false,
 		"create a machine for an unknown MAC address that boots or reports; it awaits approval")

@@ -185,7 +185,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 			Boundary:  boundaryHook()},
 		Monitor: monitor.Config{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
 			HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
-			Calls:          cfg.LookCalls,
+			Calls:          cfg.PollCalls,
 			Logger:         peerLog,
 			Registerer:     reg},
 		Leases:  lease.Config{Now: clock.Now, Logger: peerLog, Registerer: reg},
