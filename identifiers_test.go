@@ -54,9 +54,6 @@ func forbidden() []word {
 func except() map[string]string {
 	all := map[string]string{}
 	for _, e := range []struct{ reason, names string }{
-		{"become metrics of polls", "holdfast_looks_total holdfast_look_calls_total holdfast_look_late_seconds " +
-			"holdfast_look_machines holdfast_look_period_seconds holdfast_look_wait_seconds_total"},
-		{"become an alert and panels of polls", "HoldfastLooksLate Looks-a-second Looks-late"},
 		{"become BreakerOpen", "Stuck stuckOutcome left-alone"},
 		{"become BMCSilent", "BMCStuck stuck stuck_test.go TestStuckBMC TestBMCIsNotStuck TestStuckBMCIsRestarted " +
 			"TestStuckBMCIsRestartedHourly TestStuckBMCAfterRestartNeedsOperator stuckMachine m-stuck stuckConfig crashStuck"},

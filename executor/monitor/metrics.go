@@ -22,15 +22,15 @@ func newPollMetrics(reg prometheus.Registerer) *pollMetrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"provider", "kind"})
 	}
 	m := &pollMetrics{
-		polls: counter("holdfast_looks_total",
+		polls: counter("holdfast_polls_total",
 			"Polls of machines by provider, kind (reach, health) and outcome (skipped: during a run).",
 			"provider", "kind", "outcome"),
-		calls: counter("holdfast_look_calls_total", "Calls to a provider by polls.", "provider"),
-		waited: counter("holdfast_look_wait_seconds_total",
+		calls: counter("holdfast_poll_calls_total", "Calls to a provider by polls.", "provider"),
+		waited: counter("holdfast_poll_wait_seconds_total",
 			"Time that polls have waited for the budget of calls.", "provider"),
-		machines: gauge("holdfast_look_machines", "Machines that the leader polls; absent on followers."),
-		late:     gauge("holdfast_look_late_seconds", "Delay of the poll that is overdue the longest."),
-		period: gauge("holdfast_look_period_seconds",
+		machines: gauge("holdfast_poll_machines", "Machines that the leader polls; absent on followers."),
+		late:     gauge("holdfast_poll_late_seconds", "Delay of the poll that is overdue the longest."),
+		period: gauge("holdfast_poll_period_seconds",
 			"Interval between polls of each machine: as configured, or longer if the budget of calls requires it."),
 	}
 	if reg != nil {

@@ -83,7 +83,7 @@ func Elsewhere() []string {
 		"HoldfastLeaderChanges", "HoldfastCommitsSlow", "HoldfastQueueFull", "HoldfastCertificateEnds",
 		"HoldfastCertificateNotRenewed", "HoldfastCertificateFilesBroken", "HoldfastCredentialsRefused",
 		"HoldfastFewFilesLeft", "HoldfastBMCsSilent",
-		"HoldfastBMCLoginsRefused", "HoldfastLooksLate", "HoldfastAgentsGone", "HoldfastImageFilesMissing",
+		"HoldfastBMCLoginsRefused", "HoldfastPollsLate", "HoldfastAgentsGone", "HoldfastImageFilesMissing",
 		"HoldfastImageFilesDamaged", "HoldfastArchiveFails",
 	}
 }
