@@ -54,9 +54,6 @@ func forbidden() []word {
 func except() map[string]string {
 	all := map[string]string{}
 	for _, e := range []struct{ reason, names string }{
-		{"become BreakerOpen", "Stuck stuckOutcome left-alone"},
-		{"become BMCSilent", "BMCStuck stuck stuck_test.go TestStuckBMC TestBMCIsNotStuck TestStuckBMCIsRestarted " +
-			"TestStuckBMCIsRestartedHourly TestStuckBMCAfterRestartNeedsOperator stuckMachine m-stuck stuckConfig crashStuck"},
 		{"become adopted", "holdfast.taken_over attempts_taken_over TestTakeOver takeover_test.go takeOverOutput"},
 		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats " +
 			"fleetBeat"},

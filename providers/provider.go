@@ -67,7 +67,7 @@ type Facts struct {
 	BMCReachable    bool
 	BMCReason       string // CamelCase, e.g. RedfishOK
 	BMCMessage      string // in words, if the BMC is not reachable
-	BMCStuck        bool   // it accepts connections, has been silent for long, and may be reset
+	BMCSilent       bool   // it accepts connections, has been silent for long, and may be reset
 
 	// It could not be determined whether the host, or the BMC, answers. The reason field holds the
 	// cause, e.g. NoSecretsKey. Earlier observations remain valid.

@@ -1,6 +1,6 @@
 // Package monitor is the leader task that polls machines and records their conditions. It owns the
 // schedule of the polls and the budgets of calls. It must not change anything on a machine; to
-// restart a BMC that is stuck, it starts a run.
+// restart a silent BMC, it starts a run.
 package monitor
 
 import (

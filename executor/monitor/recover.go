@@ -19,7 +19,7 @@ const recoverer = "recovery"
 const (
 	resetPlan = "plan/bmc-reset"
 	// recoverGap is the minimum time between two automatic restarts of BMCs, over all
-	// providers. If many BMCs are stuck at once, they have a common cause that restarts
+	// providers. If many BMCs are silent at once, they have a common cause that restarts
 	// do not fix.
 	recoverGap = time.Minute
 	// recoverPatience is the minimum time from the end of a run to an automatic restart
@@ -28,14 +28,14 @@ const (
 	newestRuns      = 8 // number of runs of the machine to check
 )
 
-// rescue starts a run that restarts the BMC of a machine if a poll has found it stuck.
+// rescue starts a run that restarts the BMC of a machine if a poll has found it silent.
 // The run is like one of an operator: it excludes other runs on the machine, it is
 // recorded, a new leader continues it, and its failure raises NeedsIntervention. Its
 // request id contains the hour, so it is started at most once an hour, whichever peer
 // leads.
 func (mon *term) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.Provider, f providers.Facts) {
 	_, resets := p.(providers.BMCResetter)
-	if !f.BMCStuck || !resets || !mon.quiet(m, p, time.Now()) || !mon.recovers.Allow() {
+	if !f.BMCSilent || !resets || !mon.quiet(m, p, time.Now()) || !mon.recovers.Allow() {
 		return
 	}
 	var id [6]byte
@@ -54,7 +54,7 @@ func (mon *term) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.
 	}
 	if _, err := mon.proposer.Apply(ctx, cmd); err != nil {
 		if ctx.Err() == nil { // if it was started after all, the next poll finds it
-			mon.cfg.Logger.Warn("starting a restart of a stuck BMC failed, will retry",
+			mon.cfg.Logger.Warn("starting a restart of a silent BMC failed, will retry",
 				"machine", m.GetMachineId(), "error", err)
 		}
 		return

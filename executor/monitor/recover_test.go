@@ -20,24 +20,24 @@ type wedged struct {
 	*fake.Provider
 
 	mu     sync.Mutex
-	stuck  bool
+	silent bool
 	heals  bool // a restart repairs it
 	resets []time.Time
 }
 
-func (p *wedged) set(stuck bool) {
+func (p *wedged) set(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stuck = stuck
+	p.silent = silent
 }
 
 func (p *wedged) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f, err := p.Provider.Inspect(ctx, m)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stuck {
+	if p.silent {
 		rested := len(p.resets) == 0 || time.Since(p.resets[len(p.resets)-1]) >= time.Hour // as in the provider bmc
-		f.BMCReachable, f.BMCReason, f.BMCStuck = false, "LeftAlone", rested
+		f.BMCReachable, f.BMCReason, f.BMCSilent = false, "BreakerOpen", rested
 	}
 	return f, err
 }
@@ -47,7 +47,7 @@ func (p *wedged) ResetBMC(ctx context.Context, op providers.Op, m providers.Mach
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
-		p.resets, p.stuck = append(p.resets, time.Now()), p.stuck && !p.heals
+		p.resets, p.silent = append(p.resets, time.Now()), p.silent && !p.heals
 	}
 	return err
 }
@@ -79,16 +79,16 @@ func (l *lab) recoveries(machine string) (runs []*holdfastv1.Run) {
 func newWedged(t *testing.T, heals bool) (*lab, *wedged) {
 	t.Helper()
 	l := newLab(t, fake.Config{})
-	p := &wedged{Provider: fake.New(l.Fleet), heals: heals, stuck: true}
+	p := &wedged{Provider: fake.New(l.Fleet), heals: heals, silent: true}
 	l.Set = providers.SetOf(map[string]providers.Provider{"fake": p})
 	l.Machine("m-1")
 	return l, p
 }
 
-// A stuck BMC is restarted by a recorded run, once, by any leader. That happens only if no effect
+// A silent BMC is restarted by a recorded run, once, by any leader. That happens only if no effect
 // can be in flight: not right after an election, not during a run and not right after one. The
 // state of the machine does not change.
-func TestStuckBMCIsRestarted(t *testing.T) {
+func TestSilentBMCIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
 		before, _ := l.FSM.View().Machine("m-1")
@@ -126,8 +126,8 @@ func TestStuckBMCIsRestarted(t *testing.T) {
 	})
 }
 
-// A BMC that gets stuck repeatedly is restarted once per hour, however often the leader changes.
-func TestStuckBMCIsRestartedHourly(t *testing.T) {
+// A BMC that is silent repeatedly is restarted once per hour, however often the leader changes.
+func TestSilentBMCIsRestartedHourly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
 		over := l.leads()
@@ -153,7 +153,7 @@ func TestStuckBMCIsRestartedHourly(t *testing.T) {
 
 // If the restart does not help, an operator is called once, and no leader acts again. The machine
 // is not disturbed.
-func TestStuckBMCAfterRestartNeedsOperator(t *testing.T) {
+func TestSilentBMCAfterRestartNeedsOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, false)
 		over := l.leads()

@@ -68,7 +68,7 @@ func bmcWords(reason string) string {
 		return "BMC refuses the account"
 	case "BadAnswer":
 		return "BMC answers, but not usably"
-	case "LeftAlone":
+	case "BreakerOpen":
 		return "BMC did not answer several times"
 	}
 	return ""

@@ -17,7 +17,7 @@ type metrics struct {
 func (h *Hardware) Measure(reg prometheus.Registerer) {
 	h.metrics = &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_bmc_calls_total",
-			Help: "Operations on BMCs by vendor and outcome: ok, the class of the error, or left-alone: not sent, because " +
+			Help: "Operations on BMCs by vendor and outcome: ok, the class of the error, or breaker-open: not sent, because " +
 				"it did not answer before."}, []string{"vendor", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_bmc_call_seconds",
 			Help:    "How long operations on BMCs took, waits for other operations on the same BMC included.",

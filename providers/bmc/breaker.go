@@ -28,13 +28,14 @@ const (
 	Intervene Advice = "intervene" // it was reset within the hour: an operator has to inspect it
 )
 
-// Stuck is the error for a BMC that is left alone because it does not answer.
-type Stuck struct {
+// BreakerOpen is the error of an operation that was not sent, because the circuit breaker of the
+// BMC is open.
+type BreakerOpen struct {
 	Next  Advice
 	Until time.Time // time of the next probe
 }
 
-func (s *Stuck) Error() string {
+func (s *BreakerOpen) Error() string {
 	advice := "it is probed then"
 	switch s.Next {
 	case Reset:
@@ -46,9 +47,9 @@ func (s *Stuck) Error() string {
 		s.Until.UTC().Format(time.RFC3339), advice)
 }
 
-// AdviceOf returns the advice of the Stuck in err, or "" if there is none.
+// AdviceOf returns the advice of the BreakerOpen in err, or "" if there is none.
 func AdviceOf(err error) Advice {
-	if s, ok := errors.AsType[*Stuck](err); ok {
+	if s, ok := errors.AsType[*BreakerOpen](err); ok {
 		return s.Next
 	}
 	return ""
@@ -86,20 +87,20 @@ func (c *controller) guarded(ctx context.Context, op string, f func() error) err
 	until, inherited := c.memo.OpenUntil, c.opened == 0
 	c.state.Unlock()
 	if inherited && c.p.now().Before(until) { // opened under an earlier leader
-		return c.stuck(op)
+		return c.notSent(op)
 	}
 	_, err := c.breaker.Execute(func() (struct{}, error) { return struct{}{}, f() })
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return c.stuck(op)
+		return c.notSent(op)
 	}
 	c.save(ctx)
 	return err
 }
 
-func (c *controller) stuck(op string) error {
+func (c *controller) notSent(op string) error {
 	c.state.Lock()
 	defer c.state.Unlock()
-	s := &Stuck{Next: Wait, Until: c.memo.OpenUntil}
+	s := &BreakerOpen{Next: Wait, Until: c.memo.OpenUntil}
 	switch {
 	case c.opened < 2:
 	case c.p.now().Sub(c.memo.ResetAt) < resetEvery:

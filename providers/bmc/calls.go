@@ -23,9 +23,9 @@ const (
 	otherVendor   = "other"
 )
 
-// stuckOutcome is the outcome of an operation that was not sent, because the circuit breaker is
+// breakerOutcome is the outcome of an operation that was not sent, because the circuit breaker is
 // open.
-const stuckOutcome = "left-alone"
+const breakerOutcome = "breaker-open"
 
 // Vendors returns the possible values of Call.Vendor.
 func Vendors() []string {
@@ -47,11 +47,12 @@ func Vendors() []string {
 	}
 }
 
-// Outcomes returns the possible values of Call.Outcome: ok, the class of the error, or left-alone.
+// Outcomes returns the possible values of Call.Outcome: ok, the class of the error, or
+// breaker-open.
 func Outcomes() []string {
 	return []string{
 		"ok",
-		stuckOutcome,
+		breakerOutcome,
 		string(providers.Transient),
 		string(providers.Auth),
 		string(providers.Unsupported),
@@ -83,8 +84,8 @@ func (p *Provider) count(c *controller, by Protocol, began time.Time, err error)
 	vendor, _ := c.redfish.Vendor()
 	outcome := "ok"
 	switch {
-	case errors.As(err, new(*Stuck)):
-		outcome = stuckOutcome
+	case errors.As(err, new(*BreakerOpen)):
+		outcome = breakerOutcome
 	case err != nil:
 		outcome = string(providers.ClassOf(err))
 	}

@@ -122,10 +122,10 @@ func (c *controller) mayReset(what string) error {
 		last = c.reset
 	}
 	if ago := c.p.now().Sub(last); ago < resetEvery {
-		stuck := &Stuck{Next: Intervene, Until: last.Add(resetEvery)}
+		open := &BreakerOpen{Next: Intervene, Until: last.Add(resetEvery)}
 		return providers.Errorf(providers.Transient, what,
 			"not sent: the BMC was reset %s ago, at most one reset an hour is allowed: %w",
-			ago.Round(time.Second), stuck)
+			ago.Round(time.Second), open)
 	}
 	if c.pressing > 0 || time.Now().Before(c.powerEnd) {
 		return providers.Errorf(providers.Transient, what,

@@ -40,7 +40,7 @@ type Config struct {
 	// RPCURL is the URL of a bmclib RPC service, for rpc://NAME: https://, or http:// with
 	// AllowHTTP.
 	RPCURL    string `json:"rpc_url"`
-	AutoReset bool   `json:"auto_reset"` // reset a stuck BMC automatically (Facts.BMCStuck); default false
+	AutoReset bool   `json:"auto_reset"` // reset a silent BMC automatically (Facts.BMCSilent); default false
 }
 
 // CipherLabel is the label of a machine that overrides CipherSuite.

@@ -49,8 +49,8 @@ func TestSilentBMCBackoff(t *testing.T) {
 	}
 	f, err := l.p.Inspect(l.ctx, l.m)
 	l.ok("inspect", err)
-	if f.BMCReachable || f.BMCReason != "LeftAlone" {
-		t.Errorf("got facts %+v, want LeftAlone", f)
+	if f.BMCReachable || f.BMCReason != "BreakerOpen" {
+		t.Errorf("got facts %+v, want BreakerOpen", f)
 	}
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = 0 })
 	l.power(providers.PowerOn)

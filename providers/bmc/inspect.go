@@ -35,7 +35,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	if errors.Is(err, context.Canceled) || errors.Is(err, access.ErrClosed) {
 		return providers.Facts{}, err
 	}
-	f.BMCReachable, f.BMCReason, f.BMCStuck, f.Power = false, reasonOf(err), p.stuck(m), providers.PowerUnknown
+	f.BMCReachable, f.BMCReason, f.BMCSilent, f.Power = false, reasonOf(err), p.silent(m), providers.PowerUnknown
 	f.BMCMessage = text.Clip(err.Error(), access.MaxText)
 	if why := providers.WhyNotAsked(err); why != "" {
 		f.BMCReason, f.BMCUnknown = why, true
@@ -43,8 +43,8 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
-// stuck reports whether the machine's BMC is due for an automatic reset.
-func (p *Provider) stuck(m providers.Machine) bool {
+// silent reports whether the machine's BMC is due for an automatic reset.
+func (p *Provider) silent(m providers.Machine) bool {
 	_, c, _ := p.known(m)
 	if c == nil || !p.cfg.AutoReset {
 		return false
@@ -60,7 +60,7 @@ func reasonOf(err error) string {
 	class := providers.ClassOf(err)
 	switch {
 	case AdviceOf(err) != "":
-		return "LeftAlone"
+		return "BreakerOpen"
 	case class != providers.Auth && (access.IsAnswered(err) || class == providers.Gone):
 		return "BadAnswer"
 	}

@@ -106,7 +106,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	_ = g.Wait()
 	f := host
 	f.BMCReachable, f.BMCReason, f.BMCMessage = bmc.BMCReachable, bmc.BMCReason, bmc.BMCMessage
-	f.BMCUnknown, f.BMCStuck, f.Power = bmc.BMCUnknown, bmc.BMCStuck, bmc.Power
+	f.BMCUnknown, f.BMCSilent, f.Power = bmc.BMCUnknown, bmc.BMCSilent, bmc.Power
 	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && hasBMC { // only the BMC knows
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
 	}

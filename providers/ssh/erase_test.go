@@ -28,7 +28,7 @@ type disk struct {
 	kind  string            // type in lsblk; default disk
 	tools map[string]string // effect of a tool, in shell; "$d" is its path
 	how   string            // it is attached, as in testdata/local-disks.txt; "-" for what the table leaves out
-	stuck bool              // writes are lost
+	lossy bool              // writes are lost
 	empty bool
 }
 
@@ -64,7 +64,7 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 		for tool, does := range d.tools {
 			answers[tool] += fmt.Sprintf("*%s*) d=%s; %s ;;\n", d.name, path, does)
 		}
-		if d.stuck {
+		if d.lossy {
 			answers["dd"] += fmt.Sprintf("*of=%s*) exit 0 ;;\n", path)
 		}
 	}
@@ -158,7 +158,7 @@ func TestEraseScript(t *testing.T) {
 				"disk vdc S-1 erased overwritten with zeros", "done 3 of 3"}, 0},
 		"empty": {[]disk{{name: "vda", bytes: size, empty: true}},
 			[]string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"lost writes": {[]disk{{name: "vda", bytes: size, stuck: true}, {name: "vdb", bytes: size}},
+		"lost writes": {[]disk{{name: "vda", bytes: size, lossy: true}, {name: "vdb", bytes: size}},
 			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten",
 				"disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
 		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}},

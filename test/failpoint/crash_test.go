@@ -70,7 +70,7 @@ func TestCrash(t *testing.T) {
 			t.Skip("needs CRASH=1")
 		}
 		t.Run("points", func(t *testing.T) { crashBMC(t, binary, bmc) })
-		t.Run("stuck", func(t *testing.T) { crashStuck(t, binary) })
+		t.Run("silent", func(t *testing.T) { crashSilent(t, binary) })
 	})
 }
 

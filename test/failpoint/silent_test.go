@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
-const stuckMachine = "m-stuck"
+const silentMachine = "m-silent"
 
-// stuckConfig polls machines every second. The leader then needs a minute for a reset that it does
+// silentConfig polls machines every second. The leader then needs a minute for a reset that it does
 // not notice.
-const stuckConfig = `reconcile_interval_seconds: 1
+const silentConfig = `reconcile_interval_seconds: 1
 providers:
   far:
     kind: cloudbmc
@@ -32,15 +32,15 @@ providers:
     settle: 1s
 `
 
-// crashStuck makes a BMC hang. The leader resets it with a recovery run and is killed after the
+// crashSilent makes a BMC hang. The leader resets it with a recovery run and is killed after the
 // reset was sent and before the answer. The next leader must continue that run without a second
 // reset or run.
-func crashStuck(t *testing.T, binary string) {
+func crashSilent(t *testing.T, binary string) {
 	board := redfishtest.New(redfishtest.Config{ResetTime: 3 * time.Second})
 	ctx, stop := context.WithTimeout(t.Context(), 2*patience)
 	defer stop()
 	config := filepath.Join(t.TempDir(), "peer.yaml")
-	if err := os.WriteFile(config, []byte(stuckConfig), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(silentConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l, _ := open(t, binary, []string{"--config", config})
@@ -69,7 +69,7 @@ func crashStuck(t *testing.T, binary string) {
 		t.Fatal(err)
 	}
 	if _, err := l.Client.Machines().RegisterMachine(ctx,
-		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: stuckMachine,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: silentMachine,
 			Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func crashStuck(t *testing.T, binary string) {
 	board.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })
 	var runs []*holdfastv1.Run
 	if err := lab.Until(ctx, "a recovery run", func() bool {
-		runs = runsOf(ctx, l, stuckMachine)
+		runs = runsOf(ctx, l, silentMachine)
 		return len(runs) > 0
 	}); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func crashStuck(t *testing.T, binary string) {
 	if was, is := before.GetStatus().GetPhase(), after.GetStatus().GetPhase(); was != is {
 		t.Errorf("phase of the machine: got %s before and %s after, want no change", was, is)
 	}
-	if n, resets := len(runsOf(ctx, l, stuckMachine)), board.Effects("bmc_reset"); n != 1 || len(resets) != 1 {
+	if n, resets := len(runsOf(ctx, l, silentMachine)), board.Effects("bmc_reset"); n != 1 || len(resets) != 1 {
 		t.Errorf("got %d runs and resets %v, want one of each", n, resets)
 	}
 	if n := l.Deaths(); n != 1 {
@@ -112,7 +112,7 @@ func bmcSeen(ctx context.Context, t *testing.T, l *lab.Lab) (m *holdfastv1.Machi
 	t.Helper()
 	if err := lab.Until(ctx, "the BMC to be reachable", func() bool {
 		var err error
-		if m, err = l.Client.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: stuckMachine}); err != nil {
+		if m, err = l.Client.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: silentMachine}); err != nil {
 			return false
 		}
 		for _, c := range m.GetStatus().GetConditions() {

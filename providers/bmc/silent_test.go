@@ -22,10 +22,10 @@ func (l *lab) inspect() providers.Facts {
 	return f
 }
 
-// A BMC that accepts connections and has not answered for long is stuck, if the configuration
+// A BMC that accepts connections and has not answered for long is silent, if the configuration
 // allows a restart: after the breaker has opened twice, and not within an hour of the last restart
 // by any leader.
-func TestStuckBMC(t *testing.T) {
+func TestSilentBMC(t *testing.T) {
 	t.Parallel()
 	auto := func(c *bmc.Config) {
 		c.Protocol, c.OpenTime, c.RequestTime, c.AutoReset = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond, true
@@ -34,11 +34,11 @@ func TestStuckBMC(t *testing.T) {
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 	for i := range 5 {
-		if f := l.inspect(); f.BMCStuck {
-			t.Fatalf("got stuck after %d polls", i+1)
+		if f := l.inspect(); f.BMCSilent {
+			t.Fatalf("got silent after %d polls", i+1)
 		}
 	}
-	l.eventually("stuck", func() bool { return l.inspect().BMCStuck })
+	l.eventually("silent", func() bool { return l.inspect().BMCSilent })
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
 	l.power(providers.PowerOn)
@@ -46,17 +46,17 @@ func TestStuckBMC(t *testing.T) {
 	for _, p := range []*bmc.Provider{l.p, l.provider(auto)} { // the next leader knows the restart too
 		l.p = p
 		l.eventually("repeated backoffs", func() bool {
-			if l.inspect().BMCStuck {
-				t.Fatal("got stuck within an hour of a restart")
+			if l.inspect().BMCSilent {
+				t.Fatal("got silent within an hour of a restart")
 			}
 			return bmc.AdviceOf(l.impatient()) == bmc.Intervene
 		})
 	}
 }
 
-// A BMC is not stuck without the configuration, nor if connections fail, because a failed network
+// A BMC is not silent without the configuration, nor if connections fail, because a failed network
 // resembles many broken BMCs.
-func TestBMCIsNotStuck(t *testing.T) {
+func TestBMCIsNotSilent(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -79,8 +79,8 @@ func TestBMCIsNotStuck(t *testing.T) {
 				l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 			}
 			l.eventually("advice to reset the BMC", func() bool {
-				if l.inspect().BMCStuck {
-					t.Fatal("stuck")
+				if l.inspect().BMCSilent {
+					t.Fatal("silent")
 				}
 				return bmc.AdviceOf(l.impatient()) == bmc.Reset
 			})
