@@ -151,7 +151,7 @@ func TestSoftOffOfUnknownOutcome(t *testing.T) {
 				next := l.lead(Config{})
 				if tt.again {
 					l.Wait(id, "asked again", func(r *holdfastv1.Run) bool {
-						return r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["soft_off_again_at"] != "" && len(l.presses(id)) == 1
+						return r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["soft_off_retry_at"] != "" && len(l.presses(id)) == 1
 					})
 					next.Kill()
 					<-next.Done
@@ -164,7 +164,7 @@ func TestSoftOffOfUnknownOutcome(t *testing.T) {
 					t.Errorf("run: got %s, presses (-want +got):\n%s\n%s", run.GetPhase(), diff, l.Log(id, "system"))
 				}
 				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" ||
-					seen["soft_off_again_at"] == "" {
+					seen["soft_off_retry_at"] == "" {
 					t.Errorf("got evidence %v, want both requests", seen)
 				}
 			})

@@ -20,7 +20,7 @@ const (
 	proofSoftOff   = "soft_off_at"
 	proofSoftUntil = "soft_off_until"
 	proofSoftSent  = "soft_off_sent_at"  // the BMC accepted the request
-	proofSoftAgain = "soft_off_again_at" // the second request, if the outcome of the first is unknown
+	proofSoftAgain = "soft_off_retry_at" // the second request, if the outcome of the first is unknown
 )
 
 // powerStep reads and changes the power of a machine through its BMC.
