@@ -54,7 +54,7 @@ func forbidden() []word {
 func except() map[string]string {
 	all := map[string]string{}
 	for _, e := range []struct{ reason, names string }{
-		{"become adopted", "holdfast.taken_over attempts_taken_over TestTakeOver takeover_test.go takeOverOutput"},
+		{"become adopted", "attempts_taken_over "},
 		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats " +
 			"fleetBeat"},
 		{"become evidence", "Prove proof nodeProof bootProof proofPower proofBootID proofOffSeen proofSoftOff " +

@@ -225,7 +225,7 @@ func TestOutcomesNeedTheirAttempt(t *testing.T) {
 	both("reboot", 1, fsm.NotFound, "RUN_NOT_FOUND")
 }
 
-func TestTakeOver(t *testing.T) {
+func TestAdoptedAttempt(t *testing.T) {
 	p, run := running(t)
 	do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1,
 		EvidenceBefore: map[string]string{"boot_id": "b1"}})
@@ -250,10 +250,10 @@ func TestTakeOver(t *testing.T) {
 	got := getRun(t, p, run)
 	taken := got.GetSteps()[0].GetAttempts()[0]
 	want.Deadline, want.EndsBy = taken.GetDeadline(), taken.GetEndsBy() // TestLeadersDoNotProlongAttempt
-	same(t, "attempt taken over", want, got.GetSteps()[0].GetAttempts()[0])
+	same(t, "adopted attempt", want, got.GetSteps()[0].GetAttempts()[0])
 	if got.GetSteps()[0].GetRetryCount() != 0 || len(got.GetSteps()[0].GetAttempts()) != 1 ||
 		got.GetWaitingFor() != "the script, again" {
-		t.Errorf("taken over: got %v, want no retry counted", got)
+		t.Errorf("adopted: got %v, want no retry counted", got)
 	}
 	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch)
 	p.Lead(6)

@@ -45,7 +45,7 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 	step("step ssh: waiting for the host", func() {
 		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host"})
 	})
-	step("step ssh: attempt 1 taken over by the leader of term 3", func() {
+	step("step ssh: attempt 1 adopted by the leader of term 3", func() {
 		p.Lead(3)
 		do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
 	})

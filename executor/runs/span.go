@@ -25,7 +25,7 @@ func (a *attempt) traced(ctx context.Context) (term, life context.Context, done 
 		attribute.String("holdfast.machine", a.Machine.GetMachineId()),
 		attribute.String("holdfast.step", a.Step.GetName()),
 		attribute.Int("holdfast.attempt", int(a.Op.Attempt)),
-		attribute.Bool("holdfast.taken_over", a.adopted != nil),
+		attribute.Bool("holdfast.adopted", a.adopted != nil),
 	))
 	return trace.ContextWithSpan(ctx, span), trace.ContextWithSpan(a.Life, span), func() { span.End() }
 }

@@ -97,7 +97,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
 		last.GetEpochs()[len(last.GetEpochs())-1] < t.Command.GetEpoch():
 		adopt(t, run, step, last, c)
-		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d",
+		msg = fmt.Sprintf("step %s: attempt %d adopted by the leader of term %d",
 			step.GetName(), last.GetNumber(), t.Command.GetEpoch())
 	case !lifecycle.Open(last) && c.GetAttempt() == last.GetNumber()+1:
 		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{

@@ -26,9 +26,9 @@ func dieWhileLogging() Scenario {
 		}}
 }
 
-// takeOverOutput kills a leader right after the first lines of a command are recorded. A cluster
+// adoptOutput kills a leader right after the first lines of a command are recorded. A cluster
 // cannot be made to do that each time.
-func takeOverOutput() unitTest {
+func adoptOutput() unitTest {
 	return unitTest{"executor/runs", "TestOutputGoesOnWhereTheRecordEnds"}
 }
 

@@ -94,7 +94,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "logtwice", Breaks: "a leader that adopts a command does not log recorded output again",
-			Scenario: takeOverOutput().scenario(),
+			Scenario: adoptOutput().scenario(),
 			Patches: []Patch{{"executor/step/ssh.go", "token, offset := a.Op.Token(), a.logged()",
 				"token, offset := a.Op.Token(), 0*a.logged()"}},
 		},

@@ -10,7 +10,7 @@ import (
 // TestUnitTestsExist checks that the unit tests of mutants are in their packages. Otherwise go test
 // would run none and succeed.
 func TestUnitTestsExist(t *testing.T) {
-	all := []unitTest{takeOverOutput(), staleCommands()}
+	all := []unitTest{adoptOutput(), staleCommands()}
 	for _, u := range ofRecord() {
 		all = append(all, u.test)
 	}
