@@ -45,7 +45,7 @@ type planBody struct {
 	Runs       []*holdfastv1.Run
 	MoreRuns   string
 	MayRelease bool
-	MayTry     bool
+	MayProbe   bool
 	MayCheck   bool
 }
 
@@ -64,15 +64,15 @@ func (d *dashboard) plan(v *visit) error {
 	// The brake of the fleet needs an operator of all pools.
 	b.MayRelease = p.GetBrake() != nil && (!p.GetBrake().GetFleet() || seesFleet(v.who)) &&
 		v.may("PlanService/ReleasePlan")
-	b.MayTry, b.MayCheck = v.may("PlanService/ProbePlan"), v.may("PlanService/CreatePlan")
+	b.MayProbe, b.MayCheck = v.may("PlanService/ProbePlan"), v.may("PlanService/CreatePlan")
 	return v.page("plan", cmp.Or(p.GetDisplayName(), id), "plans", b, err)
 }
 
-// tryTimeout is the timeout of probes, which the API completes within 25 seconds.
-const tryTimeout = 30 * time.Second
+// probeTimeout is the timeout of probes, which the API completes within 25 seconds.
+const probeTimeout = 30 * time.Second
 
-// tryBody is the page that probes whether a plan would succeed on a machine.
-type tryBody struct {
+// probeBody is the page that probes whether a plan would succeed on a machine.
+type probeBody struct {
 	Plan   *holdfastv1.Plan
 	Fields []runform.Field
 	Form   url.Values
@@ -82,36 +82,36 @@ type tryBody struct {
 }
 
 // Value returns the submitted value of a field.
-func (b tryBody) Value(name string) string { return b.Form.Get(name) }
+func (b probeBody) Value(name string) string { return b.Form.Get(name) }
 
-func (v *visit) tryQuestion(form url.Values) (tryBody, error) {
+func (v *visit) probeForm(form url.Values) (probeBody, error) {
 	p, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: v.r.PathValue("id")})
-	return tryBody{Plan: p, Fields: runform.Fields(p, form), Form: form}, err
+	return probeBody{Plan: p, Fields: runform.Fields(p, form), Form: form}, err
 }
 
-func (d *dashboard) askTry(v *visit) error {
-	b, err := v.tryQuestion(v.r.URL.Query())
+func (d *dashboard) showProbe(v *visit) error {
+	b, err := v.probeForm(v.r.URL.Query())
 	if err != nil {
 		return err
 	}
-	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, nil)
+	return v.page("probe", "Try "+b.Plan.GetPlanId(), "plans", b, nil)
 }
 
-// try makes the leader probe the machine. It is a form and not a link, because probes log
+// probe makes the leader probe the machine. It is a form and not a link, because probes log
 // in to the BMC.
-func (d *dashboard) try(v *visit) error {
+func (d *dashboard) probe(v *visit) error {
 	form, err := v.form()
 	if err != nil {
 		return err
 	}
-	b, err := v.tryQuestion(form)
+	b, err := v.probeForm(form)
 	if err != nil {
 		return err
 	}
 	params, err := runform.Values(b.Plan, form)
 	if err == nil {
 		var resp *holdfastv1.ProbePlanResponse
-		ctx, cancel := context.WithTimeout(v.r.Context(), tryTimeout) // BMCs are slow
+		ctx, cancel := context.WithTimeout(v.r.Context(), probeTimeout) // BMCs are slow
 		defer cancel()
 		resp, err = v.write.plans.ProbePlan(ctx, &holdfastv1.ProbePlanRequest{
 			MachineId: form.Get("machine"),
@@ -128,5 +128,5 @@ func (d *dashboard) try(v *visit) error {
 			b.Open++
 		}
 	}
-	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, err)
+	return v.page("probe", "Try "+b.Plan.GetPlanId(), "plans", b, err)
 }

@@ -37,15 +37,15 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: probes of the leader are shown. An unknown or inaccessible machine is an error.
-func TestTry(t *testing.T) {
+// TestProbe: probes of the leader are shown. An unknown or inaccessible machine is an error.
+func TestProbe(t *testing.T) {
 	l := lab(t)
-	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"m-2"}}), 200,
+	has(t, post(l, "operator", "/ui/probe/plan/inspect", url.Values{"machine": {"m-2"}}), 200,
 		[]string{"It would fail on m-2", `value="m-2"`, "s-failed"})
-	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"none"}}), 404,
+	has(t, post(l, "operator", "/ui/probe/plan/inspect", url.Values{"machine": {"none"}}), 404,
 		[]string{"none", `value="none"`})
-	has(t, post(l, "elsewhere", "/ui/try/plan/inspect", url.Values{"machine": {"m-1"}}), 404, nil)
-	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"m-2"}, "params": {"nonsense"}}), 400,
+	has(t, post(l, "elsewhere", "/ui/probe/plan/inspect", url.Values{"machine": {"m-1"}}), 404, nil)
+	has(t, post(l, "operator", "/ui/probe/plan/inspect", url.Values{"machine": {"m-2"}, "params": {"nonsense"}}), 400,
 		[]string{"is not key=value"})
 }
 

@@ -20,7 +20,7 @@ func deeds() map[string]url.Values {
 		"/ui/runs/run-1/cancel":    {},
 		"/ui/release/plan/inspect": {},
 		"/ui/check":                {"plan": {"plan_id: p"}},
-		"/ui/try/plan/inspect":     {"machine": {"m-2"}},
+		"/ui/probe/plan/inspect":   {"machine": {"m-2"}},
 		"/ui/drill":                {},
 	}
 }

@@ -156,7 +156,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 			func(v *visit) error { return v.askBulk(k) }, func(v *visit) error { return v.doBulk(k) })
 	}
 	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
-	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
+	act("/ui/probe/{id...}", "PlanService/ProbePlan", d.showProbe, d.probe)
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
 	m.HandleFunc("GET /ui/{path...}", viewer, d.refused, secured(d.visit(func(v *visit) error {
 		return status.Error(codes.NotFound, "the dashboard has no page "+v.r.URL.Path)

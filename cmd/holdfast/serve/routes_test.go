@@ -208,10 +208,10 @@ func ways() map[string]way {
 		"GET /ui/check":                  {path: "/ui/check"},
 		"POST /ui/check": {path: "/ui/check", body: "plan=plan_id:+p%0Asteps:+[{name:+a,+inspect:+{}}]",
 			page: 200},
-		"GET /ui/try/{id...}":  {path: "/ui/try/plan/inspect"},
-		"POST /ui/try/{id...}": {path: "/ui/try/plan/inspect", body: "machine=" + theMachine, foreign: others, page: 200},
-		"GET /ui/drill":        {path: "/ui/drill", page: 409}, // no peer to hand over to
-		"POST /ui/drill":       {path: "/ui/drill", page: 409},
+		"GET /ui/probe/{id...}":  {path: "/ui/probe/plan/inspect"},
+		"POST /ui/probe/{id...}": {path: "/ui/probe/plan/inspect", body: "machine=" + theMachine, foreign: others, page: 200},
+		"GET /ui/drill":          {path: "/ui/drill", page: 409}, // no peer to hand over to
+		"POST /ui/drill":         {path: "/ui/drill", page: 409},
 	}
 }
 

@@ -22,10 +22,10 @@ func testPlans(t *testing.T, b *browser, home *peer) {
 	b.sees("the valid plan", `document.querySelector("#h-checked")?.textContent.includes("mine is valid")`)
 	b.picture("check-1280-light")
 
-	b.do(chromedp.Navigate(home.url()+"/ui/try/plan/reboot"), chromedp.WaitVisible("#machine"),
+	b.do(chromedp.Navigate(home.url()+"/ui/probe/plan/reboot"), chromedp.WaitVisible("#machine"),
 		chromedp.SendKeys("#machine", "m-05"), chromedp.Click(".ask .primary"))
 	b.sees("the simulation", `document.querySelector("#h-seen") && document.querySelectorAll("tbody tr").length > 0`)
-	b.picture("try-1280-light")
+	b.picture("probe-1280-light")
 	b.calm()
 }
 

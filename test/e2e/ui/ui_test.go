@@ -195,7 +195,7 @@ func pages(run string) map[string]string {
 		"phase":   "/ui/machines/m-05/phase?phase=RETIRED",
 		"console": "/ui/machines/m-07/console", "compare": "/ui/compare?a=plan%2Freboot&b=plan%2Frepave-join",
 		"check": "/ui/check?from=plan%2Freboot",
-		"try":   "/ui/try/plan/reboot", "drill": "/ui/drill",
+		"probe": "/ui/probe/plan/reboot", "drill": "/ui/drill",
 		"picked": "/ui/machines?select=page", "bulk": "/ui/bulk/runs/power-off?m=m-05&m=m-06",
 		"columns": "/ui/machines?columns=serial,provider,address,keepalive",
 	}
