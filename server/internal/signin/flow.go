@@ -92,7 +92,7 @@ func (f *Flow) Begin(r *http.Request, issuer, next string) (Begun, *auth.Error) 
 		return Begun{}, refuse(codes.NotFound, auth.ReasonSignInState,
 			"This cluster has no such identity provider. Choose one of those below.")
 	}
-	if to := elsewhere(r, s.Config().RedirectURL); to != "" {
+	if to := canonicalURL(r, s.Config().RedirectURL); to != "" {
 		return Begun{URL: to}, nil
 	}
 	redirect, err := redirectURL(r, s.Config().RedirectURL)

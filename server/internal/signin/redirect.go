@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// moved is the parameter of a sign-in that was sent to the configured address.
-const moved = "moved"
+// redirected is the parameter of a sign-in that was sent to the configured address.
+const redirected = "redirected"
 
 // redirectURL returns the address to which the issuer returns the browser: the configured one,
 // or that of the request. The issuer compares it with the addresses of its client.
@@ -34,15 +34,15 @@ func redirectURL(r *http.Request, configured string) (string, *auth.Error) {
 	return u.String(), nil
 }
 
-// elsewhere returns the address of the same step on the host of the configured address, because
+// canonicalURL returns the address of the same step on the host of the configured address, because
 // the cookie of the sign-in is for one host. It is empty if the request is there. A proxy may
 // hide the host, so a request is sent on once only.
-func elsewhere(r *http.Request, configured string) string {
+func canonicalURL(r *http.Request, configured string) string {
 	u, err := url.Parse(configured)
-	if configured == "" || err != nil || strings.EqualFold(u.Host, r.Host) || r.URL.Query().Has(moved) {
+	if configured == "" || err != nil || strings.EqualFold(u.Host, r.Host) || r.URL.Query().Has(redirected) {
 		return ""
 	}
 	q := r.URL.Query()
-	q.Set(moved, "1")
+	q.Set(redirected, "1")
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: r.URL.Path, RawQuery: q.Encode()}).String()
 }
