@@ -321,7 +321,7 @@ bench: build-holdfast build-holdfast-bench build-redisgateway build-etcd ## Run 
 	bin/holdfast-bench watch --watchers 1000 $(ARGS)
 	bin/holdfast-bench runs $(BENCH_SHORT) --runs 1000 $(ARGS)
 	bin/holdfast-bench growth --machines 1000,10000 --slice 500ms $(ARGS)
-	bin/holdfast-bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
+	bin/holdfast-bench keepalive --agents 10000 --keepalive 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
 
 .PHONY: bench-goals
 bench-goals: build-holdfast build-holdfast-bench build-redisgateway build-etcd ## Run all benchmarks at full size; fail if a goal is missed (30 minutes, 12 GiB, on an idle machine)

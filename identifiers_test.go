@@ -55,8 +55,7 @@ func except() map[string]string {
 	all := map[string]string{}
 	for _, e := range []struct{ reason, names string }{
 		{"become adopted", "attempts_taken_over "},
-		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats " +
-			"fleetBeat"},
+		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats "},
 		{"become evidence", "Prove proof nodeProof bootProof proofPower proofBootID proofOffSeen proofSoftOff " +
 			"proofSoftUntil proofSoftSent proofSoftAgain proofAsked proofAway proofEvents proofNewest proofLog " +
 			"proofIdentity proofLight proofLitUntil proofLocator proofMedium proofResetAt proofToken proofWiped " +

@@ -24,13 +24,13 @@ type options struct {
 	rounds   int           // of slices
 	slice    time.Duration // how long one is
 
-	agents   int           // of the fleet
-	beat     time.Duration // between two keepalives of one agent of the fleet
-	duration time.Duration // of the steady state that is measured
-	settle   time.Duration // before that; less than zero: as long as it takes to look at all machines for the first time
-	storm    int           // agents that come back at once
-	fresh    int           // agents that have just registered
-	conns    int           // of the load driver, where it asks as fast as it is answered
+	agents    int           // of the fleet
+	keepalive time.Duration // between two keepalives of one agent of the fleet
+	duration  time.Duration // of the steady state that is measured
+	settle    time.Duration // before that; less than zero: until all machines have been polled once
+	storm     int           // agents that come back at once
+	fresh     int           // agents that have just registered
+	conns     int           // of the load driver, where it asks as fast as it is answered
 
 	vs           []string // what to compare with, where there is a choice
 	redisGateway string   // a program; empty: beside this one
@@ -56,7 +56,7 @@ const defaultLogStore = "wal"
 func defaults() options {
 	return options{
 		output: "text", patience: 1, logStore: defaultLogStore, rounds: 7, slice: 2 * time.Second,
-		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents,
+		agents: fleetAgents, keepalive: fleetKeepalive, settle: -1, duration: 2 * time.Minute, storm: stormAgents,
 		fresh: freshAgents, conns: 64,
 		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256, 1024}, kills: 15,
 		watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns,
@@ -96,7 +96,7 @@ func (o *options) define() *pflag.FlagSet {
 	fs.DurationVar(&o.slice, "slice", o.slice, "`length` of a slice")
 
 	fs.IntVar(&o.agents, "agents", o.agents, "`agents` of the fleet")
-	fs.DurationVar(&o.beat, "beat", o.beat, "`time` between two keepalives of an agent")
+	fs.DurationVar(&o.keepalive, "keepalive", o.keepalive, "`time` between two keepalives of an agent")
 	fs.DurationVar(&o.settle, "settle", o.settle,
 		"`time` to wait before the measurement; negative: until all machines have been polled once, which takes "+
 			"one second per 200")
@@ -149,14 +149,14 @@ func (o *options) check() error {
 		return errors.New("set --clients to numbers of 1 or more")
 	case len(o.sizes) == 0 || !slices.IsSorted(o.sizes) || !atLeastOne(o.sizes[0]):
 		return errors.New("set --machines to numbers of 1 or more, ascending")
-	case o.beat < time.Second || o.duration < time.Second:
-		return errors.New("set --beat and --duration to 1s or more")
+	case o.keepalive < time.Second || o.duration < time.Second:
+		return errors.New("set --keepalive and --duration to 1s or more")
 	case o.patience <= 0:
 		return errors.New("set --raft-multiplier to more than 0")
 	case o.slice < 100*time.Millisecond:
 		return errors.New("set --slice to 100ms or more: processor time is counted in steps of 10 ms")
-	case o.beat > 4*time.Minute:
-		return errors.New("set --beat to 4m or less: a machine is lost after 5 minutes")
+	case o.keepalive > 4*time.Minute:
+		return errors.New("set --keepalive to 4m or less: a machine is lost after 5 minutes")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func steady(ctx context.Context, l *lab) error {
 	}
 	l.report.Add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit",
 		report.Thousands(int64(l.agents))), rate, "/s", nil)
-	b := &load.Heartbeats{Agents: agents, Period: l.beat}
+	b := &load.Heartbeats{Agents: agents, Period: l.keepalive}
 	for _, p := range l.cluster.Peers() {
 		b.Peers = append(b.Peers, &load.Wires{Target: l.target(p)})
 	}
@@ -103,13 +103,13 @@ func (l *lab) watch(ctx context.Context, b *load.Heartbeats) error {
 func (l *lab) settling(
 	ctx context.Context, b *load.Heartbeats, leader *localcluster.Peer, followers []*localcluster.Peer,
 ) error {
-	first, settle := l.beat+2*time.Second, l.settle // the last keepalives are still on their way
+	first, settle := l.keepalive+2*time.Second, l.settle // the last keepalives are still on their way
 	if settle < 0 {
-		settle = max(0, firstPollsTime(l.agents)-l.beat)
+		settle = max(0, firstPollsTime(l.agents)-l.keepalive)
 	}
 	busy := min(first+settle, afterRegistration)
-	l.say("one keepalive each, within %s, which makes the machines ready; leaving them alone for %s after that", l.beat,
-		settle)
+	l.say("one keepalive each, within %s, which makes the machines ready; leaving them alone for %s after that",
+		l.keepalive, settle)
 	before, err := l.usage(ctx, leader, followers)
 	if err != nil {
 		return err
@@ -200,12 +200,12 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 	took := after.at.Sub(before.at)
 	own, follower := before.cores(after)
 	entries, cpu := report.AtMost(goalEntries), report.AtMost(goalLeader)
-	if l.agents != fleetAgents || l.beat != fleetBeat {
+	if l.agents != fleetAgents || l.keepalive != fleetKeepalive {
 		entries, cpu = nil, nil
-		l.report.Note("the goals of the fleet are for %s agents that beat once in %s", report.Thousands(fleetAgents),
-			fleetBeat)
+		l.report.Note("the goals of the fleet are for %s agents with a keepalive every %s", report.Thousands(fleetAgents),
+			fleetKeepalive)
 	}
-	fleet := fmt.Sprintf("%s agents that beat once in %s", report.Thousands(int64(l.agents)), l.beat)
+	fleet := fmt.Sprintf("%s agents with a keepalive every %s", report.Thousands(int64(l.agents)), l.keepalive)
 	r := l.report
 	r.Add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s",
 		entries)

@@ -17,10 +17,10 @@ import (
 
 // What the goals of docs/performance.md and of the reconnect storm are about.
 const (
-	fleetAgents = 100_000
-	fleetBeat   = time.Minute
-	stormAgents = 10_000
-	freshAgents = 2048
+	fleetAgents    = 100_000
+	fleetKeepalive = time.Minute
+	stormAgents    = 10_000
+	freshAgents    = 2048
 )
 
 // keepalive measures what it costs that machines report for themselves.
@@ -41,7 +41,7 @@ in four parts:
   storm  10,000 agents that reconnect within a second, after all peers were
          killed, and after the leader was`,
 		example: `  holdfast-bench keepalive
-  holdfast-bench keepalive --only fleet --agents 20000 --beat 20s --duration 1m
+  holdfast-bench keepalive --only fleet --agents 20000 --keepalive 20s --duration 1m
   holdfast-bench keepalive --goals --json`,
 		parts: []part{
 			{"http", "keepalives through a follower, compared with others", inLab(throughput)},
@@ -49,8 +49,8 @@ in four parts:
 			{"fleet", "a fleet in its steady state", inLab(steady)},
 			{"storm", "all agents reconnect at once", inLab(storm)},
 		},
-		flags: []string{"agents", "fresh", "beat", "settle", "duration", "storm", "redis-gateway", "connections", "rounds",
-			"slice"},
+		flags: []string{"agents", "fresh", "keepalive", "settle", "duration", "storm", "redis-gateway", "connections",
+			"rounds", "slice"},
 	}
 }
 
