@@ -26,32 +26,32 @@ const clockTick = 2 * time.Second
 
 // judge returns the state of the recorded install and the due action, from the node alone.
 func judge(n *node, r *record) (providers.InstallStatus, due) {
-	w := r.verb().way()
+	w := r.verb().transition()
 	st := providers.InstallStatus{
 		State:    providers.WorkRunning,
 		Image:    r.Image,
-		Progress: 100 * r.At / len(r.Todo),
+		Progress: 100 * r.At / len(r.Steps),
 		Stage:    fmt.Sprintf("%s: the node is %s", r.verb(), clip(n.ProvisionState)),
 	}
 	failed := func(format string, args ...any) (providers.InstallStatus, due) {
 		st.State, st.Error = providers.WorkFailed, fmt.Sprintf(format, args...)
 		return st, nothing
 	}
-	moved := n.ProvisionState != r.From || n.ProvisionUpdatedAt != r.Since
-	st.Erases = r.erases(moved || n.Reservation != "")
+	changed := n.ProvisionState != r.From || n.ProvisionUpdatedAt != r.Since
+	st.Erases = r.erases(changed || n.Reservation != "")
 	switch {
-	case moved && n.ProvisionState == w.end:
-		st.Progress = 100 * (r.At + 1) / len(r.Todo)
-	case moved:
-		st.Progress += 50 / len(r.Todo)
+	case changed && n.ProvisionState == w.end:
+		st.Progress = 100 * (r.At + 1) / len(r.Steps)
+	case changed:
+		st.Progress += 50 / len(r.Steps)
 	}
 	switch {
-	case !moved && n.Reservation != "":
+	case !changed && n.Reservation != "":
 		st.Stage = fmt.Sprintf("%s: %s has locked the node", r.verb(), clip(n.Reservation))
 		return st, nothing
-	case !moved && r.circles() && n.now.Sub(n.updated()) < clockTick:
+	case !changed && r.endsWhereItBegan() && n.now.Sub(n.updated()) < clockTick:
 		return st, nothing
-	case !moved:
+	case !changed:
 		st.Due = fmt.Sprintf("ask Ironic to bring the node from %s to %s (%s)", clip(n.ProvisionState), w.end, r.verb())
 		return st, ask
 	case slices.Contains(w.on, n.ProvisionState):
@@ -63,7 +63,7 @@ func judge(n *node, r *record) (providers.InstallStatus, due) {
 		st.State, st.Progress, st.Stage = providers.WorkDone, 100, "done"
 		return st, nothing
 	case n.ProvisionState == w.end:
-		st.Due = fmt.Sprintf("record that the node is %s, and continue with %s", w.end, r.Todo[r.At+1])
+		st.Due = fmt.Sprintf("record that the node is %s, and continue with %s", w.end, r.Steps[r.At+1])
 		return st, advance
 	case slices.Contains(w.fail, n.ProvisionState):
 		return failed("%s ended in state %q: %s", r.verb(), n.ProvisionState, clip(n.LastError))
@@ -166,7 +166,7 @@ func (p *Provider) begin(
 		return err
 	}
 	var err error
-	if r.Todo, err = plan(n.ProvisionState, spec); err != nil {
+	if r.Steps, err = plan(n.ProvisionState, spec); err != nil {
 		return err
 	}
 	return p.write(ctx, s, n, r, info)

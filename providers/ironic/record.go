@@ -17,20 +17,20 @@ import (
 type record struct {
 	Token string `json:"token"`
 	Image string `json:"image,omitempty"` // as the plan names it
-	Todo  []verb `json:"todo"`
-	At    int    `json:"at"`    // index in Todo
+	Steps []verb `json:"steps"`
+	At    int    `json:"at"`    // index in Steps
 	From  string `json:"from"`  // provision state before the current verb
 	Since string `json:"since"` // time since when the node was in From
 }
 
-func (r *record) verb() verb { return r.Todo[r.At] }
-func (r *record) last() bool { return r.At == len(r.Todo)-1 }
+func (r *record) verb() verb { return r.Steps[r.At] }
+func (r *record) last() bool { return r.At == len(r.Steps)-1 }
 
 // record returns the record of a node, or nil if there is none of ours.
 func (n *node) record() *record {
 	var r record
 	err := json.Unmarshal(n.Extra.Holdfast, &r)
-	if len(n.Extra.Holdfast) == 0 || err != nil || r.Token == "" || r.At < 0 || r.At >= len(r.Todo) {
+	if len(n.Extra.Holdfast) == 0 || err != nil || r.Token == "" || r.At < 0 || r.At >= len(r.Steps) {
 		return nil
 	}
 	return &r
@@ -49,7 +49,7 @@ func (r *record) patch(image map[string]any) nodes.UpdateOpts {
 // erases reports whether a verb of the record that changes the disks has begun. begun is whether
 // the current one has.
 func (r *record) erases(begun bool) bool {
-	for i, v := range r.Todo[:r.At+1] {
+	for i, v := range r.Steps[:r.At+1] {
 		if v != manage && (i < r.At || begun) {
 			return true
 		}
@@ -69,34 +69,35 @@ const (
 	rebuild  verb = "rebuild"
 )
 
-// way has the states that a verb leads to.
-type way struct {
+// transition has the states that a verb leads to.
+type transition struct {
 	end  string   // final state
 	on   []string // states while it is under way
 	fail []string // states after a failure
 }
 
-func (v verb) way() way {
+func (v verb) transition() transition {
 	cleaning := []string{"cleaning", "clean wait", "clean hold"}
 	switch v {
 	case manage:
-		return way{"manageable", []string{"verifying"}, []string{"enroll"}}
+		return transition{"manageable", []string{"verifying"}, []string{"enroll"}}
 	case provide:
-		return way{"available", cleaning, []string{"clean failed"}}
+		return transition{"available", cleaning, []string{"clean failed"}}
 	case undeploy:
-		return way{"available", append(cleaning, "deleting"), []string{"error", "clean failed"}}
+		return transition{"available", append(cleaning, "deleting"), []string{"error", "clean failed"}}
 	case wipe:
-		return way{"manageable", cleaning, []string{"clean failed"}}
+		return transition{"manageable", cleaning, []string{"clean failed"}}
 	case deploy, rebuild:
-		return way{"active", []string{"deploying", "wait call-back", "deploy hold"}, []string{"deploy failed", "error"}}
+		return transition{"active", []string{"deploying", "wait call-back", "deploy hold"},
+			[]string{"deploy failed", "error"}}
 	}
-	return way{}
+	return transition{}
 }
 
-// circles reports whether a verb may end in the state in which it began. Then only the time shows
-// whether it has ended.
-func (r *record) circles() bool {
-	w := r.verb().way()
+// endsWhereItBegan reports whether a verb may end in the state in which it began. Then only the
+// time shows whether it has ended.
+func (r *record) endsWhereItBegan() bool {
+	w := r.verb().transition()
 	return r.From == w.end || slices.Contains(w.fail, r.From)
 }
 
@@ -105,21 +106,21 @@ func (r *record) circles() bool {
 // cleaned with the configured steps, and provided again, which cleans it once more if Ironic is
 // configured to.
 func plan(state string, s providers.InstallSpec) ([]verb, error) {
-	var todo []verb
+	var verbs []verb
 	switch state {
 	case "active", "deploy failed", "error":
 		if !s.Wipe {
 			return []verb{rebuild}, nil
 		}
-		todo = []verb{undeploy, manage}
+		verbs = []verb{undeploy, manage}
 	case "available":
 		if !s.Wipe {
 			return []verb{deploy}, nil
 		}
-		todo = []verb{manage}
+		verbs = []verb{manage}
 	case "manageable":
 	case "enroll", "clean failed", "inspect failed", "adopt failed":
-		todo = []verb{manage}
+		verbs = []verb{manage}
 	case "rescue", "rescue failed", "unrescue failed", "service failed", "service hold":
 		return nil, providers.Errorf(providers.Unsupported, "install",
 			"the node is in state %q, which a user has requested: end it first", state)
@@ -128,15 +129,15 @@ func plan(state string, s providers.InstallSpec) ([]verb, error) {
 			"the node is in state %q: another operation is running on it", clip(state))
 	}
 	if s.Wipe {
-		todo = append(todo, wipe)
+		verbs = append(verbs, wipe)
 	}
 	if s.Image != "" {
-		todo = append(todo, provide, deploy)
+		verbs = append(verbs, provide, deploy)
 	}
-	if len(todo) == 0 {
+	if len(verbs) == 0 {
 		return nil, fmt.Errorf("plan an install from state %q: nothing to do", state)
 	}
-	return todo, nil
+	return verbs, nil
 }
 
 // rootDevice converts a disk rule to Ironic's root device hints. Text that is not a list of
