@@ -62,8 +62,6 @@ func except() map[string]string {
 			"proofWorkloads TestDrainNeedsProof ProofTime"},
 		{"become concurrent", "beside Beside nonExclusive NonExclusive RunsNonExclusive AppendBeside log_beside_bytes " +
 			"TestConsoleRunsBesideActiveRun"},
-		{"become polls, reads or lookups", "look looks looked lookAt lookErr lookEvery looksSecret onLook OnLook hf_look " +
-			"look_test.go request-look run-request-look r-1-look-1"},
 		{"become events", "news News NEWS news.go check_news.go AddNews FirstNews LastNews first_news last_news checkNews " +
 			"loadNews maxNews newsType newsTypes runNews poolNews serviceNews TestNews TestNewsOfANewCluster " +
 			"TestNewsOfARunIsSmall"},

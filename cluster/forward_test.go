@@ -157,7 +157,7 @@ func (b boots) LookUpBoot(
 func TestBootLookupWithoutLeader(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
-	look := func(want string) {
+	lookUp := func(want string) {
 		t.Helper()
 		err := inTime(t, 5*time.Second, func(ctx context.Context) error {
 			got, err := holdfastv1.NewInstallServiceClient(follower.Conn).LookUpBoot(ctx,
@@ -171,13 +171,13 @@ func TestBootLookupWithoutLeader(t *testing.T) {
 			t.Errorf("look up the boot device: %v", err)
 		}
 	}
-	look("as the leader knows")
+	lookUp("as the leader knows")
 	for _, p := range append(c.Followers(leader), leader) {
 		if p != follower {
 			c.Kill(p)
 		}
 	}
-	look("no leader")
+	lookUp("no leader")
 }
 
 // scripted starts a cluster with the script, and returns its leader and a follower.

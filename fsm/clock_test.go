@@ -269,20 +269,20 @@ func TestConditionsAfterJump(t *testing.T) {
 		k := newTicker(t)
 		register(t, k.Peer, "m1", ready)
 		k.right = k.View().Now()
-		look := func(status bool) {
+		poll := func(status bool) {
 			c := fsmtest.Command(&internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{MachineId: "m1",
 				Conditions: []*holdfastv1.Condition{
-					{Type: "BMCReachable", Status: status, Reason: "Look",
+					{Type: "BMCReachable", Status: status, Reason: "Poll",
 						ObservedAt: timestamppb.New(k.right.Add(k.wall + 9*time.Second)),
 						FreshUntil: timestamppb.New(k.right.Add(k.wall + 159*time.Second))}}}}})
 			k.pass(10*time.Second, c)
 		}
 		k.wall = ahead
-		look(true)
+		poll(true)
 		k.wall = 0
-		look(false)
+		poll(false)
 		if c := cond(getMachine(t, k.Peer, "m1"), "BMCReachable"); c.GetStatus() || c.GetUnknown() {
-			t.Errorf("%v ahead: the first look after it: got status %v, unknown %v (%s); want false", ahead, c.GetStatus(),
+			t.Errorf("%v ahead: the first poll after it: got status %v, unknown %v (%s); want false", ahead, c.GetStatus(),
 				c.GetUnknown(), c.GetReason())
 		}
 	}

@@ -248,7 +248,7 @@ func TestDrainedIsTheEvidenceOfSteps(t *testing.T) {
 			observe(t, p, "m", &holdfastv1.Condition{Type: "Drained", Status: true,
 				ObservedAt: timestamppb.New(p.Now.Add(time.Hour))})
 			if c := cond(getMachine(t, p, "m"), "Drained"); c.GetStatus() != strings.HasPrefix(tt.want, "true") {
-				t.Errorf("a look has changed it: %v", c)
+				t.Errorf("a poll has changed it: %v", c)
 			}
 		})
 	}

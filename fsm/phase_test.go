@@ -128,11 +128,11 @@ func TestPhaseAfterInspection(t *testing.T) {
 			got := getMachine(t, p, "m")
 			if got.GetStatus().GetPhase() != before || got.GetStatus().GetActiveRunId() != "" ||
 				got.GetStatus().GetNodeState() != old.GetStatus().GetNodeState() {
-				t.Errorf("after a look that was %s: %v, want phase %s", outcome, got.GetStatus(), before)
+				t.Errorf("after an inspection that was %s: %v, want phase %s", outcome, got.GetStatus(), before)
 			}
 			if diff := cmp.Diff(old.GetStatus().GetConditions(), got.GetStatus().GetConditions(),
 				protocmp.Transform()); diff != "" {
-				t.Errorf("after a look that was %s, conditions (-want +got):\n%s", outcome, diff)
+				t.Errorf("after an inspection that was %s, conditions (-want +got):\n%s", outcome, diff)
 			}
 			if err := fsmtest.Check(p.View()); err != nil {
 				t.Error(err)
@@ -151,12 +151,12 @@ func TestInspectionKeepsInstallAttempts(t *testing.T) {
 		}
 		old := getMachine(t, p, "m-1")
 		plan(t, p, "plan/x", "inspect")
-		start(t, p, "m-1", "request-look", "", "plan/x")
-		finish(t, p, "run-request-look", outcome)
+		start(t, p, "m-1", "request-inspect", "", "plan/x")
+		finish(t, p, "run-request-inspect", outcome)
 		got := getMachine(t, p, "m-1")
 		if got.GetStatus().GetNodeState() != installFailed || got.GetStatus().GetPhase() != maintenance ||
 			got.GetNode().GetInstallAttempts() != old.GetNode().GetInstallAttempts() {
-			t.Errorf("after a look that was %s: %v, want %v after %d attempts", outcome, got.GetStatus(), installFailed,
+			t.Errorf("after an inspection that was %s: %v, want %v after %d attempts", outcome, got.GetStatus(), installFailed,
 				old.GetNode().GetInstallAttempts())
 		}
 		report(t, p, "started")

@@ -20,29 +20,29 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 )
 
-// looked is a provider that can only be read. Any change panics.
-type looked struct {
+// readOnly is a provider that can only be read. Any change panics.
+type readOnly struct {
 	able
 	bmc   error
 	facts providers.Facts
 	node  error
 }
 
-func (looked) BootsInstaller() bool { return true }
+func (readOnly) BootsInstaller() bool { return true }
 
-func (l looked) PowerState(context.Context, providers.Machine) (providers.PowerState, error) {
+func (l readOnly) PowerState(context.Context, providers.Machine) (providers.PowerState, error) {
 	return providers.PowerOn, l.bmc
 }
 
-func (l looked) BootDevice(context.Context, providers.Machine) (providers.BootDevice, error) {
+func (l readOnly) BootDevice(context.Context, providers.Machine) (providers.BootDevice, error) {
 	return providers.BootDevice{Mode: "DISK"}, l.bmc
 }
 
-func (l looked) Inspect(context.Context, providers.Machine) (providers.Facts, error) {
+func (l readOnly) Inspect(context.Context, providers.Machine) (providers.Facts, error) {
 	return l.facts, nil
 }
 
-func (l looked) NodeStatus(_ context.Context, _ providers.Machine, ref string) (providers.NodeStatus, error) {
+func (l readOnly) NodeStatus(_ context.Context, _ providers.Machine, ref string) (providers.NodeStatus, error) {
 	if l.node != nil {
 		return providers.NodeStatus{}, fmt.Errorf("%s: %w", ref, l.node)
 	}
@@ -64,21 +64,21 @@ func TestProbePlan(t *testing.T) {
 	file := func(digit string) *holdfastv1.Image_File {
 		return &holdfastv1.Image_File{Sha256: sum(digit), Url: "http://x/y", SizeBytes: 7}
 	}
-	well := looked{facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}
+	well := readOnly{facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}
 	for name, tt := range map[string]struct {
-		provider looked
+		provider readOnly
 		image    string
 		disk     error
 		sure     bool
 		want     string // step/what=verdict, those that are not as when all is well
 	}{
 		"all is well": {provider: well, image: "debian"},
-		"the BMC does not answer": {provider: looked{facts: well.facts, bmc: errors.New("no route to host")},
+		"the BMC does not answer": {provider: readOnly{facts: well.facts, bmc: errors.New("no route to host")},
 			image: "debian", want: "pxe/bmc=FAILS no route to host\nboot/bmc=FAILS no route to host\n"},
-		"the account is refused": {provider: looked{facts: well.facts,
+		"the account is refused": {provider: readOnly{facts: well.facts,
 			bmc: providers.Errorf(providers.Auth, "log in", "wrong password")}, image: "debian",
 			want: "pxe/bmc=FAILS it answers, but refuses the account\nboot/bmc=FAILS it answers, but refuses the account\n"},
-		"the host is away": {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian",
+		"the host is away": {provider: readOnly{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian",
 			want: "look/host=FAILS the host does not answer: NoAnswer\n"},
 		"there is no image": {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
 		"no peer has its bytes": {provider: well, image: "empty",
@@ -88,7 +88,7 @@ func TestProbePlan(t *testing.T) {
 			want: "install/disk=FAILS no disk qualifies\n"},
 		"no disk is recorded": {provider: well, image: "debian", disk: errors.New("no disk of this machine"),
 			want: "install/disk=UNKNOWN no disk of this machine\n"},
-		"the cluster is not up": {provider: looked{facts: well.facts, node: errors.New("connection refused")},
+		"the cluster is not up": {provider: readOnly{facts: well.facts, node: errors.New("connection refused")},
 			image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestProbePlanRefuses(t *testing.T) {
 func TestProbeTriesTheStart(t *testing.T) {
 	n := nodetest.New()
 	n.Machine(t, "m-1")
-	peer, set := &edge.Peer{Node: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": looked{
+	peer, set := &edge.Peer{Node: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": readOnly{
 		facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}})
 	c := plans.New(peer, plans.Config{Providers: set, Starts: startrun.New(peer, startrun.Config{StepTimeout: time.Minute},
 		set)})

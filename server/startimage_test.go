@@ -21,11 +21,11 @@ func TestStartRunNeedsImage(t *testing.T) {
 		provider    providers.Provider
 		want        string // in the refusal; empty: the run starts
 	}{
-		{"it exists", "debian-13", looked{}, ""},
-		{"a typo", "debain-13", looked{},
+		{"it exists", "debian-13", readOnly{}, ""},
+		{"a typo", "debain-13", readOnly{},
 			`there is no image "debain-13": did you mean "debian-13"?: see: holdfast image list`},
-		{"another name", "x", looked{}, `there is no image "x": see: holdfast image list`},
-		{"none is named", "", looked{}, ""},
+		{"another name", "x", readOnly{}, `there is no image "x": see: holdfast image list`},
+		{"none is named", "", readOnly{}, ""},
 		{"the provider has its own", "debain-13", able{}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

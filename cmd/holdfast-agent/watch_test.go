@@ -34,17 +34,17 @@ func TestWatchdogIsOnlyFedByProgress(t *testing.T) {
 	}{{"works", time.Second, true}, {"hangs", time.Hour, false}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		looks := make(chan struct{}, 100)
+		reports := make(chan struct{}, 100)
 		w := watch{notify: notify, log: testLogger(), report: func() report {
 			select {
-			case looks <- struct{}{}:
+			case reports <- struct{}{}:
 			default:
 			}
 			return report{line: tt.name, progress: time.Now().Add(-tt.ago), patience: time.Minute}
 		}}
 		go func() { done <- w.run(ctx) }()
 		for range 5 {
-			<-looks
+			<-reports
 		}
 		cancel()
 		if err := <-done; err != nil {

@@ -26,7 +26,7 @@ type broken struct {
 	*fake.Provider
 	host, bmc func() error // error of each call; nil: works
 	noBMC     bool
-	looks     func(providers.Machine) // at each Inspect
+	onInspect func(providers.Machine) // at each Inspect
 	open      func() error            // of each console
 }
 
@@ -53,8 +53,8 @@ func (b *broken) PowerState(ctx context.Context, m providers.Machine) (providers
 }
 
 func (b *broken) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
-	if b.looks != nil {
-		b.looks(m)
+	if b.onInspect != nil {
+		b.onInspect(m)
 	}
 	f, err := b.Provider.Inspect(ctx, m)
 	if b.host != nil {

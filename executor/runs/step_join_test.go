@@ -20,13 +20,13 @@ import (
 
 // book is a fake cluster API that records the requests in order.
 type book struct {
-	mu     sync.Mutex
-	node   providers.NodeStatus
-	look   error
-	joins  map[string]providers.WorkState
-	join   providers.WorkState // result of a join that is started
-	drains []providers.DrainStatus
-	asked  []string
+	mu      sync.Mutex
+	node    providers.NodeStatus
+	nodeErr error
+	joins   map[string]providers.WorkState
+	join    providers.WorkState // result of a join that is started
+	drains  []providers.DrainStatus
+	asked   []string
 }
 
 func (b *book) with(f func()) {
@@ -42,7 +42,7 @@ func (b *book) ask(format string, args ...any) {
 func (b *book) NodeStatus(context.Context, providers.Machine, string) (providers.NodeStatus, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.node, b.look
+	return b.node, b.nodeErr
 }
 
 func (b *book) StartJoin(_ context.Context, op providers.Op, _ providers.Machine, s providers.JoinSpec) error {
@@ -277,7 +277,7 @@ func TestSetAside(t *testing.T) {
 		{"registered", &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"}, drains: drains},
 			"plan/upgrade",
 			[]string{"cordon c true", "cordon c true", "evict c false", "evict c false", "cordon c false"}, 2},
-		{"not registered", &book{look: unregistered}, "plan/rma", nil, 2},
+		{"not registered", &book{nodeErr: unregistered}, "plan/rma", nil, 2},
 		// It may be a node of another cluster, so the host is used.
 		{"without a node", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma", nil, 2},
 		{"without a node, forced", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma",

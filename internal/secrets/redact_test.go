@@ -66,8 +66,8 @@ func harmless() map[protoreflect.FullName]string {
 	}
 }
 
-// looksSecret reports whether a field's name suggests a secret.
-func looksSecret(f protoreflect.FieldDescriptor) bool {
+// suggestsSecret reports whether a field's name suggests a secret.
+func suggestsSecret(f protoreflect.FieldDescriptor) bool {
 	switch f.Kind() {
 	case protoreflect.StringKind, protoreflect.BytesKind:
 	case protoreflect.MessageKind:
@@ -105,7 +105,7 @@ func TestFieldsAreMarked(t *testing.T) {
 					delete(list, f.FullName())
 					continue
 				}
-				if looksSecret(f) && !secrets.Sensitive(f) {
+				if suggestsSecret(f) && !secrets.Sensitive(f) {
 					t.Errorf("%s may have a secret: mark it [(holdfast.v1.sensitive) = true], or list it here with "+
 						"its contents", f.FullName())
 				}

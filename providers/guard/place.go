@@ -40,12 +40,12 @@ func Resolve(ctx context.Context, host string) (string, error) {
 }
 
 func resolve(
-	ctx context.Context, host string, look func(context.Context, string, string) ([]netip.Addr, error),
+	ctx context.Context, host string, lookup func(context.Context, string, string) ([]netip.Addr, error),
 ) (string, error) {
 	if !isName(host) {
 		return host, nil
 	}
-	found, err := look(ctx, "ip", host)
+	found, err := lookup(ctx, "ip", host)
 	if err != nil {
 		return "", err
 	}

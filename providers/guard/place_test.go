@@ -20,7 +20,7 @@ func TestResolve(t *testing.T) {
 		"both.example":  {netip.MustParseAddr("::1"), netip.MustParseAddr("10.0.0.9")},
 		"none.example":  {},
 	}
-	look := func(_ context.Context, _, host string) ([]netip.Addr, error) {
+	lookup := func(_ context.Context, _, host string) ([]netip.Addr, error) {
 		found, ok := names[host]
 		if !ok {
 			return nil, errors.New("no such host")
@@ -33,7 +33,7 @@ func TestResolve(t *testing.T) {
 		{"none.example", "", "has no address"}, {"unknown.example", "", "no such host"},
 		{"127.0.0.1", "127.0.0.1", ""}, {"localhost", "localhost", ""}, {"2001:db8::1", "2001:db8::1", ""},
 	} {
-		got, err := resolve(t.Context(), tt.host, look)
+		got, err := resolve(t.Context(), tt.host, lookup)
 		if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: got %q, %v, want %q, %q", tt.host, got, err, tt.want, tt.err)
 		}

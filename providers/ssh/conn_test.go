@@ -17,10 +17,10 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// look makes a read-only call.
-func look(t *testing.T, p *sshexec.Provider, m providers.Machine) error {
+// inspect makes a read-only call.
+func inspect(t *testing.T, p *sshexec.Provider, m providers.Machine) error {
 	t.Helper()
-	_, err := p.CommandStatus(t.Context(), m, "r-1-look-1", 0)
+	_, err := p.CommandStatus(t.Context(), m, "r-1-read-1", 0)
 	return err
 }
 
@@ -53,19 +53,19 @@ func TestHostKeys(t *testing.T) {
 	}
 
 	p, keys := with(sshexec.FirstSight)
-	if err := look(t, p, s.machine()); err != nil {
+	if err := inspect(t, p, s.machine()); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 1 || got[0] != right {
 		t.Errorf("got pinned key %q, want %q", got, right)
 	}
 	p, _ = with(sshexec.PinnedOnly, wrong, right)
-	if err := look(t, p, s.machine()); err != nil {
+	if err := inspect(t, p, s.machine()); err != nil {
 		t.Errorf("connect with one of two pinned keys: %v", err)
 	}
 	for _, policy := range []string{sshexec.FirstSight, sshexec.PinnedOnly} {
 		p, keys = with(policy, wrong)
-		err := look(t, p, s.machine())
+		err := inspect(t, p, s.machine())
 		wantClass(t, err, providers.Auth, "m-1", s.addr, ssh.FingerprintSHA256(s.hostKey),
 			ssh.FingerprintSHA256(other.PublicKey()), "pin the new key")
 		var he *sshexec.HostKeyError
@@ -81,7 +81,7 @@ func TestHostKeys(t *testing.T) {
 		}
 	}
 	p, keys = with(sshexec.PinnedOnly)
-	wantClass(t, look(t, p, s.machine()), providers.Auth, "none is pinned", sshexec.FirstSight)
+	wantClass(t, inspect(t, p, s.machine()), providers.Auth, "none is pinned", sshexec.FirstSight)
 	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 0 {
 		t.Errorf("got pinned key %q, want none", got)
 	}
@@ -94,7 +94,7 @@ func TestPinningNeedsLogin(t *testing.T) {
 	keys := sshexec.NewPinnedInMemory(nil)
 	_, stranger := newKey(t)
 	p := newProvider(t, s.config(), logins{"key": {PrivateKey: stranger}}, keys)
-	wantClass(t, look(t, p, s.machine()), providers.Auth, "refuses user root")
+	wantClass(t, inspect(t, p, s.machine()), providers.Auth, "refuses user root")
 	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 0 {
 		t.Errorf("got pinned key %q, want none", got)
 	}
@@ -133,7 +133,7 @@ func TestCertificates(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProvider(t, s.config(), logins{"key": c.login}, sshexec.NewPinnedInMemory(nil))
-			err := look(t, p, s.machine())
+			err := inspect(t, p, s.machine())
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -154,14 +154,14 @@ func TestRefusedLoginsStop(t *testing.T) {
 	p := newProvider(t, s.config(), secrets, sshexec.NewPinnedInMemory(nil))
 	m := machineAt("m-1", line.addr)
 	for range 5 {
-		wantClass(t, look(t, p, m), providers.Auth)
+		wantClass(t, inspect(t, p, m), providers.Auth)
 	}
 	if got := line.dials(); got != 2 {
 		t.Errorf("got %d connections for five calls with a refused login, want 2", got)
 	}
-	wantClass(t, look(t, p, m), providers.Auth, "not tried", `change secret "key"`)
+	wantClass(t, inspect(t, p, m), providers.Auth, "not tried", `change secret "key"`)
 	secrets["key"] = s.login
-	if err := look(t, p, m); err != nil {
+	if err := inspect(t, p, m); err != nil {
 		t.Errorf("call with another secret: %v", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestOneConnection(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if err := look(t, p, s.machine()); err != nil {
+			if err := inspect(t, p, s.machine()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -190,7 +190,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	p := s.provider(t, func(c *sshexec.Config) { c.Idle = sshexec.Duration(100 * time.Millisecond) })
 	m := machineAt("m-1", line.addr)
 	for i := range 2 {
-		if err := look(t, p, m); err != nil {
+		if err := inspect(t, p, m); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the end of an idle connection", func() bool { return p.Connections() == 0 })
@@ -210,20 +210,20 @@ func TestDeadPeer(t *testing.T) {
 		c.KeepAlive, c.DeadAfter = sshexec.Duration(100*time.Millisecond), sshexec.Duration(2*time.Second)
 	})
 	m := machineAt("m-1", line.addr)
-	if err := look(t, p, m); err != nil {
+	if err := inspect(t, p, m); err != nil {
 		t.Fatal(err)
 	}
 	line.freeze()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
 	started := time.Now()
-	_, err := p.CommandStatus(ctx, m, "r-1-look-1", 0)
+	_, err := p.CommandStatus(ctx, m, "r-1-read-1", 0)
 	if err == nil || time.Since(started) > 15*time.Second {
 		t.Fatalf("got %v after %v, want an error in time", err, time.Since(started))
 	}
 	eventually(t, "the end of the dead connection", func() bool { return p.Connections() == 0 })
 	line.thaw()
-	if err := look(t, p, m); err != nil {
+	if err := inspect(t, p, m); err != nil {
 		t.Errorf("call after the host answers again: %v", err)
 	}
 }
@@ -240,7 +240,7 @@ func TestHangEndsWithItsContext(t *testing.T) {
 		ctx, stop := context.WithDeadline(t.Context(), deadline)
 		var err error
 		for err == nil {
-			_, err = p.CommandStatus(ctx, m, "r-1-look-1", 0)
+			_, err = p.CommandStatus(ctx, m, "r-1-read-1", 0)
 		}
 		stop()
 		freeze.Stop()
@@ -249,7 +249,7 @@ func TestHangEndsWithItsContext(t *testing.T) {
 		}
 		wantClass(t, err, providers.Timeout)
 		line.thaw()
-		if err := look(t, p, m); err != nil {
+		if err := inspect(t, p, m); err != nil {
 			t.Errorf("next call: %v", err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestJumpHosts(t *testing.T) {
 	keys := sshexec.NewPinnedInMemory(nil)
 	p := newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, keys)
 	for _, id := range []string{"m-1", "m-2"} {
-		if err := look(t, p, machineAt(id, target.addr)); err != nil {
+		if err := inspect(t, p, machineAt(id, target.addr)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -298,7 +298,7 @@ func TestJumpHosts(t *testing.T) {
 	impostor := sshexec.NewPinnedInMemory(map[string][]string{"jump/" +
 		second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}})
 	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
-	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr,
+	wantClass(t, inspect(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr,
 		"host_keys of the jump host")
 
 	// The jump host was reinstalled. The configuration takes precedence over the pinned key.
@@ -309,7 +309,7 @@ func TestJumpHosts(t *testing.T) {
 		second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))},
 		"m-1": {string(ssh.MarshalAuthorizedKey(target.hostKey))}})
 	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
-	if err := look(t, p, machineAt("m-1", target.addr)); err != nil {
+	if err := inspect(t, p, machineAt("m-1", target.addr)); err != nil {
 		t.Error(err)
 	}
 	cfg.Jump[0].HostKeys = []string{"ssh-ed25519"}
@@ -340,7 +340,7 @@ func TestWhatIsBehindJumpHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := newProvider(t, cfg, logins{"key": target.login, "jump": jump.login}, sshexec.NewPinnedInMemory(nil))
-		err := look(t, p, machineAt("m-1", net.JoinHostPort(tt.host, port)))
+		err := inspect(t, p, machineAt("m-1", net.JoinHostPort(tt.host, port)))
 		if tt.refused == "" {
 			if err != nil {
 				t.Errorf("%s with %q: got %v", tt.host, tt.allow, err)
@@ -398,7 +398,7 @@ func TestPasswordIsSentOnce(t *testing.T) {
 	t.Cleanup(func() { l.Close(); wg.Wait() })
 	p := newProvider(t, sshexec.Config{}, logins{"key": {Username: "admin", Password: "hunter2"}},
 		sshexec.NewPinnedInMemory(nil))
-	err = look(t, p, machineAt("m-1", l.Addr().String()))
+	err = inspect(t, p, machineAt("m-1", l.Addr().String()))
 	wantClass(t, err, providers.Auth, "admin")
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got the password in %v", err)
@@ -417,7 +417,7 @@ func TestPasswordIsSentOnce(t *testing.T) {
 		p := newProvider(t, sshexec.Config{CredentialsRef: "key"}, logins{"key": common}, sshexec.NewPinnedInMemory(nil))
 		m := machineAt("m-1", l.Addr().String())
 		m.Spec.SshCredentialsRef = ""
-		wantClass(t, look(t, p, m), providers.Auth)
+		wantClass(t, inspect(t, p, m), providers.Auth)
 		if mu.Lock(); len(sent) != 0 {
 			t.Errorf("%s: got %q sent to a machine without a secret", name, sent)
 		}
@@ -438,8 +438,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 
 func TestUnusableMachines(t *testing.T) {
 	p := newProvider(t, sshexec.Config{}, logins{}, sshexec.NewPinnedInMemory(nil))
-	wantClass(t, look(t, p, machineAt("m-1", "")), providers.Unsupported, "m-1", "is empty")
-	wantClass(t, look(t, p, machineAt("m-1", "127.0.0.1:1")), providers.Auth, `secret "key"`)
+	wantClass(t, inspect(t, p, machineAt("m-1", "")), providers.Unsupported, "m-1", "is empty")
+	wantClass(t, inspect(t, p, machineAt("m-1", "127.0.0.1:1")), providers.Auth, `secret "key"`)
 	p.Close()
-	wantClass(t, look(t, p, machineAt("m-1", "127.0.0.1:1")), providers.Transient, "closed")
+	wantClass(t, inspect(t, p, machineAt("m-1", "127.0.0.1:1")), providers.Transient, "closed")
 }

@@ -125,7 +125,7 @@ func sudo(t *testing.T, c *container, h host) {
 	}
 	c.write(t, "etc/sudoers.d/hfuser", "")
 	p = newProvider(t, sshexec.Config{}, logins{"key": login}, sshexec.NewPinnedInMemory(nil))
-	wantClass(t, look(t, p, c.machine()), providers.Auth, "sudo")
+	wantClass(t, inspect(t, p, c.machine()), providers.Auth, "sudo")
 }
 
 // networks tests each network manager: apply, confirm over the new path, and roll back if that does

@@ -122,8 +122,8 @@ func TestLinearizableLookup(t *testing.T) {
 	who := func(token, source string) (*Caller, error) {
 		return g.identify(context.Background(), &presented{source: source, bearer: []string{token}})
 	}
-	if c, err := who(secret, "10.0.0.1"); err != nil || c.Identity.GetPrincipal() != "token:new" || f.looks != 1 {
-		t.Fatalf("got %v, %v after %d reads", c, err, f.looks)
+	if c, err := who(secret, "10.0.0.1"); err != nil || c.Identity.GetPrincipal() != "token:new" || f.reads != 1 {
+		t.Fatalf("got %v, %v after %d reads", c, err, f.reads)
 	}
 	// The same unknown token is looked up once.
 	for range 100 {
@@ -131,8 +131,8 @@ func TestLinearizableLookup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.looks != 2 {
-		t.Errorf("got %d reads for the same unknown token", f.looks-1)
+	if f.reads != 2 {
+		t.Errorf("got %d reads for the same unknown token", f.reads-1)
 	}
 	// Different unknown tokens are limited, per source.
 	reasons := map[string]int{}
@@ -140,14 +140,14 @@ func TestLinearizableLookup(t *testing.T) {
 		_, err := who(fmt.Sprint("garbage", i), "10.0.0.3")
 		reasons[reasonOf(err)]++
 	}
-	if n := f.looks - 2; n < lookupsBurst || n > 2*lookupsBurst || reasons[ReasonRateLimit] < 400 {
+	if n := f.reads - 2; n < lookupsBurst || n > 2*lookupsBurst || reasons[ReasonRateLimit] < 400 {
 		t.Errorf("got %d reads, answers %v", n, reasons)
 	}
 	if _, err := who(secret, "10.0.0.4"); err != nil {
 		t.Errorf("other caller: %v", err)
 	}
 	// A failed read is not a refusal.
-	f.lookErr = errors.New("no leader")
+	f.readErr = errors.New("no leader")
 	if _, err := who("other", "10.0.0.5"); reasonOf(err) != "no leader" {
 		t.Errorf("got %v", err)
 	}

@@ -20,8 +20,8 @@ type fakeRecords struct {
 	mu          sync.Mutex
 	local       records
 	leader      records
-	looks       int // linearizable reads
-	lookErr     error
+	reads       int // linearizable reads
+	readErr     error
 	reported    []*holdfastv1.AuditEvent
 	reportCalls int
 	reportErr   error
@@ -84,9 +84,9 @@ func (f *fakeRecords) deps() Deps {
 		Fresh: func(context.Context) (Records, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.looks++
+			f.reads++
 			leader := f.leader
-			return &leader, f.lookErr
+			return &leader, f.readErr
 		},
 		Report: func(_ context.Context, d *internalv1.RecordDenials) error {
 			f.mu.Lock()

@@ -41,8 +41,8 @@ func TestKnownToken(t *testing.T) {
 			t.Fatalf("got %s", got)
 		}
 	}
-	if state.looks != 1 {
-		t.Errorf("got %d reads of the same tokens, want 1", state.looks)
+	if state.lookups != 1 {
+		t.Errorf("got %d reads of the same tokens, want 1", state.lookups)
 	}
 	g.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	if got := ask(); got != ReasonTokenExpired {
@@ -52,8 +52,8 @@ func TestKnownToken(t *testing.T) {
 	before := state
 	tok.RevokedAt = timestamppb.Now()
 	state = &countedRecords{records: f.local}
-	if got := ask(); got != ReasonTokenRevoked || state.looks != 1 {
-		t.Errorf("revoked in the next state: got %q after %d reads, want %s", got, state.looks, ReasonTokenRevoked)
+	if got := ask(); got != ReasonTokenRevoked || state.lookups != 1 {
+		t.Errorf("revoked in the next state: got %q after %d reads, want %s", got, state.lookups, ReasonTokenRevoked)
 	}
 	state, tok.RevokedAt = before, nil
 	for i := range maxKnown + 10 {
@@ -71,11 +71,11 @@ func TestKnownToken(t *testing.T) {
 // countedRecords counts the lookups of tokens.
 type countedRecords struct {
 	records
-	looks int
+	lookups int
 }
 
 func (c *countedRecords) TokenByHash(sum []byte) (*holdfastv1.Token, bool) {
-	c.looks++
+	c.lookups++
 	return c.records.TokenByHash(sum)
 }
 

@@ -131,7 +131,7 @@ func TestLeaderDies(t *testing.T) {
 			{"off", first},
 			{"seen-off", func(m *Machine, kill func()) {
 				var once sync.Once
-				m.OnLook(func(st chassis.State) {
+				m.OnRead(func(st chassis.State) {
 					if !st.On {
 						once.Do(kill)
 					}

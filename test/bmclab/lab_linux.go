@@ -141,7 +141,7 @@ func (l *Lab) machine(cfg chassis.Config) *Machine {
 	}
 	l.t.Cleanup(func() {
 		m.OnEffect(nil)
-		m.OnLook(nil)
+		m.OnRead(nil)
 		if err := errors.Join(stop(), m.Close()); err != nil {
 			l.t.Error(err)
 		}

@@ -106,7 +106,7 @@ func opens(t *testing.T, binary, archive string) {
 		t.Fatal(err)
 	}
 	prune(want)
-	got := look(ctx, t, cl)
+	got := readAll(ctx, t, cl)
 	for name := range want {
 		for _, diff := range lacks(name, want[name], got[name]) {
 			t.Error(diff)

@@ -65,7 +65,7 @@ func TestWrite(t *testing.T) {
 	}
 	pack(t, p.DataDir, filepath.Join(out, "data.tar.gz"))
 	unpack(t, filepath.Join(out, "data.tar.gz"), idle.Peers()[0].DataDir)
-	seen := look(ctx, t, serve(ctx, t, idle))
+	seen := readAll(ctx, t, serve(ctx, t, idle))
 	if missing := empty(seen); len(missing) > 0 {
 		t.Errorf("got no resource of %v: fill must create one of each kind", missing)
 	}

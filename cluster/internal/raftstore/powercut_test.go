@@ -281,7 +281,7 @@ func (h *history) live(fresh bool) {
 	p.set(rapid.IntRange(0, 60).Draw(h.t, "power"), rapid.IntRange(-1, 20).Draw(h.t, "good syncs"))
 	for err == nil {
 		err = h.step()
-		h.look()
+		h.noteStored()
 	}
 	_ = h.logs.settle(math.MaxUint64)                                           // no write goes on
 	if !p.out() && !errors.Is(err, errSync) && !errors.Is(err, wal.ErrSealed) { // its rotation failed
@@ -293,8 +293,8 @@ func (h *history) live(fresh bool) {
 	}
 }
 
-// look notes which entries are stored.
-func (h *history) look() {
+// noteStored notes which entries are stored.
+func (h *history) noteStored() {
 	for ; h.stored < len(h.texts); h.stored++ {
 		if ok, _ := h.logs.synced(h.first + uint64(h.stored)); !ok {
 			return

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// lookEvery is the interval of progress updates.
-const lookEvery = 200 * time.Millisecond
+// updateEvery is the interval of progress updates.
+const updateEvery = 200 * time.Millisecond
 
 const long = `Simulate a fleet from one process, to load a cluster or to test it for days. Use
 it with test clusters: the pools, machines, services and tokens of the fleet, named
@@ -97,7 +97,7 @@ func (f *fleet) say(format string, args ...any) {
 
 // tell prints the progress until ctx ends.
 func (f *fleet) tell(ctx context.Context) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
 	for said := time.Now(); ; {
 		select {

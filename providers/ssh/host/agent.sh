@@ -55,8 +55,8 @@ hf_ended() {
 	read -r hf_state hf_code hf_why <"$hf_dir/exit"
 }
 
-# hf_look sets hf_state, hf_code and hf_why of the loaded command.
-hf_look() {
+# hf_read sets hf_state, hf_code and hf_why of the loaded command.
+hf_read() {
 	hf_state=failed hf_code=-1 hf_why=
 	if [ "$hf_dir" = - ]; then
 		hf_why='it was killed before it was started'
@@ -112,7 +112,7 @@ hf_status() {
 		echo 'status none 0 0 0' >&3
 		return
 	fi
-	hf_look # before the output, so that the output of an ended command is complete
+	hf_read # before the output, so that the output of an ended command is complete
 	hf_index || {
 		hf_err transient 'the output is locked by somebody else'
 		return
@@ -238,7 +238,7 @@ hf_kill() {
 		echo ok >&3
 		return
 	fi
-	hf_look
+	hf_read
 	if [ "$hf_state" = running ]; then
 		[ -f "$hf_dir/kill" ] || echo 'killed' >"$hf_dir/kill"
 		if [ "$hf_mode" = systemd ]; then
@@ -255,7 +255,7 @@ hf_kill() {
 		fi
 		hf_tries=$((hf_tries - 1))
 		sleep 0.05
-		hf_look
+		hf_read
 	done
 	echo ok >&3
 }

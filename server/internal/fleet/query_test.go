@@ -117,12 +117,12 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		looked := 0
+		visited := 0
 		for range n.Peer.View().FindMachines(machineQuery(f, &holdfastv1.Identity{Role: holdfastv1.Role_ADMIN}), "") {
-			looked++
+			visited++
 		}
-		if looked != want {
-			t.Errorf("%q looks at %d machines, want %d", text, looked, want)
+		if visited != want {
+			t.Errorf("%q visits %d machines, want %d", text, visited, want)
 		}
 	}
 }

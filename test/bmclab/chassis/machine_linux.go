@@ -39,7 +39,7 @@ type Machine struct {
 	effects  []Effect
 	lies     int
 	onEffect func(Effect)
-	onLook   func(State)
+	onRead   func(State)
 }
 
 // running is a running QEMU.
@@ -89,10 +89,10 @@ func (m *Machine) Line() string { return m.line.path }
 // State returns the state of the machine.
 func (m *Machine) State() State {
 	m.mu.Lock()
-	st, look := m.now, m.onLook
+	st, onRead := m.now, m.onRead
 	m.mu.Unlock()
-	if look != nil {
-		look(st)
+	if onRead != nil {
+		onRead(st)
 	}
 	return st
 }
@@ -120,12 +120,12 @@ func (m *Machine) OnEffect(f func(Effect)) {
 	m.onEffect = f
 }
 
-// OnLook sets a function that is called on each read of the state by a BMC, before the BMC
+// OnRead sets a function that is called on each read of the state by a BMC, before the BMC
 // gets the response. Nil removes it.
-func (m *Machine) OnLook(f func(State)) {
+func (m *Machine) OnRead(f func(State)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.onLook = f
+	m.onRead = f
 }
 
 // note records an effect.

@@ -46,7 +46,7 @@ machines:
 		t.Fatalf("pages of the navigation: got %d, want 15 or more: %v", len(listed), listed)
 	}
 	axe := axeSource(t)
-	look := func(t *testing.T, state, live string, pages map[string]string) {
+	checkAll := func(t *testing.T, state, live string, pages map[string]string) {
 		b.T, l.T = t, t
 		for _, width := range []int64{1400, 390} {
 			for _, scheme := range []string{"light", "dark"} {
@@ -69,7 +69,7 @@ machines:
 		b.calm()
 	}
 	const on = `document.querySelector("#live.on")`
-	t.Run("empty fleet", func(t *testing.T) { look(t, "empty", on, listed) })
+	t.Run("empty fleet", func(t *testing.T) { checkAll(t, "empty", on, listed) })
 
 	b.T, l.T = t, t
 	failed, wave := seedUnkind(l, long)
@@ -87,7 +87,7 @@ machines:
 	for name, path := range listed {
 		pages[name] = path
 	}
-	t.Run("failed and hung", func(t *testing.T) { look(t, "failed", on, pages) })
+	t.Run("failed and hung", func(t *testing.T) { checkAll(t, "failed", on, pages) })
 
 	b.T, l.T = t, t
 	l.kill(l.peers[1])
@@ -95,5 +95,5 @@ machines:
 	b.size(1400, 900, "light")
 	b.do(chromedp.Navigate(home.url() + "/ui/"))
 	b.sees("no leader", `document.querySelector("#live.stale")`)
-	t.Run("no leader", func(t *testing.T) { look(t, "headless", `document.querySelector("#live")`, pages) })
+	t.Run("no leader", func(t *testing.T) { checkAll(t, "headless", `document.querySelector("#live")`, pages) })
 }

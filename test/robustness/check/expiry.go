@@ -71,7 +71,7 @@ func missed(h *workload.History, _ *final.Record) []error {
 	var errs []error
 	for _, l := range f.Clients {
 		for _, id := range l.IDs() {
-			last, ok := lookAt(f, id)
+			last, ok := lastObservation(f, id)
 			if !ok {
 				continue // the check identities covers that
 			}

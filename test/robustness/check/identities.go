@@ -79,7 +79,7 @@ func onRecord(f *workload.Fleet, l workload.LeaseClient, id string) error {
 	if f.LastAt > 0 {
 		requests = before(requests, f.LastAt)
 	}
-	last, ok := lookAt(f, id)
+	last, ok := lastObservation(f, id)
 	if !ok && !slices.ContainsFunc(requests, func(t workload.Request) bool {
 		return t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id
 	}) {

@@ -113,8 +113,8 @@ func atMost(f *workload.Fleet, l workload.LeaseClient, id string) int {
 	return n
 }
 
-// lookAt returns the last observation of an id.
-func lookAt(f *workload.Fleet, id string) (workload.Observation, bool) {
+// lastObservation returns the last observation of an id.
+func lastObservation(f *workload.Fleet, id string) (workload.Observation, bool) {
 	i := slices.IndexFunc(f.Last, func(s workload.Observation) bool { return s.ID == id })
 	if i < 0 {
 		return workload.Observation{}, false

@@ -123,12 +123,12 @@ func (t *translator) translate(op workload.Op) (input, bool) {
 	ok := op.Outcome == workload.OK
 	switch op.Kind {
 	case workload.GetMachine, workload.ListMachines, workload.GetPlan:
-		return t.look(op, look)
+		return t.shown(op, get)
 	case workload.UpdateMachine, workload.CreatePlan:
 		if op.Outcome == workload.Unknown && t.read[op.Value] && (op.Machine == t.id || op.Plan == t.id) {
 			return input{do: write, value: op.Value}, true // a value that was never read need not be explained
 		}
-		return t.look(op, write)
+		return t.shown(op, write)
 	case workload.StartRun:
 		return t.start(op)
 	case workload.GetRun, workload.CancelRun:
@@ -147,7 +147,7 @@ func (t *translator) translate(op workload.Op) (input, bool) {
 	return input{}, false
 }
 
-func (t *translator) look(op workload.Op, do action) (input, bool) {
+func (t *translator) shown(op workload.Op, do action) (input, bool) {
 	for _, m := range op.Machines {
 		if m.ID != t.id {
 			continue

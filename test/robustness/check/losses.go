@@ -19,7 +19,7 @@ func losses(h *workload.History, f *final.Record) []error {
 	var errs []error
 	for _, l := range h.Fleet.Clients {
 		for _, id := range l.IDs() {
-			last, ok := lookAt(h.Fleet, id)
+			last, ok := lastObservation(h.Fleet, id)
 			if !ok {
 				continue
 			}

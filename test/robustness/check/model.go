@@ -25,8 +25,8 @@ import (
 type action int
 
 const (
-	look   action = iota // the label and the active run are as given
-	write                // the label becomes value; then as look, if there was a response
+	get    action = iota // the label and the active run are as given
+	write                // the label becomes value; then as get, if there was a response
 	create               // the run is created, or was created before
 	busy                 // another run is active, and this one was not created before
 	made                 // the run was created before
@@ -36,7 +36,7 @@ const (
 )
 
 func (a action) String() string {
-	return []string{"look", "write", "create", "busy", "made", "absent", "active", "ended"}[a]
+	return []string{"get", "write", "create", "busy", "made", "absent", "active", "ended"}[a]
 }
 
 // input is a call with its response: the model predicts nothing, it only allows.
@@ -76,7 +76,7 @@ func (s state) shows(run int) (bool, state) {
 // step reports whether the response is right in a state, and returns the next state.
 func step(s state, in input) (bool, state) {
 	switch in.do {
-	case look:
+	case get:
 		ok, next := s.shows(in.active)
 		return ok && s.value == in.value, next
 	case write:

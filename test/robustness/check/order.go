@@ -43,8 +43,8 @@ func order(h *workload.History, f *final.Record) []error {
 		}
 	}
 	var errs []error
-	for key, looks := range byKey {
-		errs = append(errs, backward(key, looks)...)
+	for key, answers := range byKey {
+		errs = append(errs, backward(key, answers)...)
 	}
 	return few(errs)
 }
@@ -58,8 +58,8 @@ type answer struct {
 }
 
 // backward returns responses that are older than one that had returned before their call.
-func backward(key string, looks []answer) []error {
-	calls, returns := slices.Clone(looks), slices.Clone(looks)
+func backward(key string, answers []answer) []error {
+	calls, returns := slices.Clone(answers), slices.Clone(answers)
 	slices.SortStableFunc(calls, func(a, b answer) int { return int(a.call - b.call) })
 	slices.SortStableFunc(returns, func(a, b answer) int { return int(a.ret - b.ret) })
 	var errs []error

@@ -142,7 +142,7 @@ func (h *Host) findLog(ctx context.Context, id string) (*eventLog, error) {
 	}
 	var names []string
 	var first error // of the places at which the log may be
-	look := func(all []rankedLog, gaps []error, err error) *eventLog {
+	find := func(all []rankedLog, gaps []error, err error) *eventLog {
 		for _, l := range all {
 			if strings.EqualFold(l.name, id) {
 				return l.eventLog
@@ -154,10 +154,10 @@ func (h *Host) findLog(ctx context.Context, id string) (*eventLog, error) {
 		}
 		return nil
 	}
-	if l := look(h.logsAt(ctx, s.LogServices.ID)); l != nil {
+	if l := find(h.logsAt(ctx, s.LogServices.ID)); l != nil {
 		return l, nil
 	}
-	if l := look(h.managerLogs(ctx)); l != nil {
+	if l := find(h.managerLogs(ctx)); l != nil {
 		return l, nil
 	}
 	if first != nil && logRank(id, "", "") != 0 {

@@ -21,8 +21,8 @@ func passing() []string {
 		"lastError", "cursor", "keys", "nextPageToken", "lastUsedAt", "note"}
 }
 
-// look reads all kinds of resources, as plain JSON without the passing fields.
-func look(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
+// readAll reads all kinds of resources, as plain JSON without the passing fields.
+func readAll(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
 	t.Helper()
 	seen := map[string]any{}
 	note := func(name string, m proto.Message, err error) {
