@@ -66,8 +66,8 @@ func except() map[string]string {
 			"loadNews maxNews newsType newsTypes runNews poolNews serviceNews TestNews TestNewsOfANewCluster " +
 			"TestNewsOfARunIsSmall"},
 		{"become forwarding", "AuditRelay NewRelay Relay relay relay.go"},
-		{"name the thing itself", "Elsewhere elsewhere readElsewhere askingElsewhere TestReadElsewhere TestNewKeyElsewhere " +
-			"elsewhere_test.go lately Verdict verdict printVerdict twin whose few TestFew signs witness.go"},
+		{"name the thing itself", "elsewhere askingElsewhere " +
+			"lately Verdict verdict printVerdict twin whose few TestFew signs witness.go"},
 		{"become endpoints", "CheckPlace PlaceKey ServicesByPlace place place.go place_test.go"},
 	} {
 		for name := range strings.FieldsSeq(e.names) {

@@ -20,7 +20,7 @@ func Dial(most time.Duration) func(ctx context.Context, network, addr string) (n
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d := &net.Dialer{Timeout: most}
 		if host, _, err := net.SplitHostPort(addr); err == nil && isName(host) {
-			d.Control = elsewhere
+			d.Control = refuseAddress
 		}
 		return d.DialContext(ctx, network, addr)
 	}
@@ -62,8 +62,8 @@ func resolve(
 	return "", refused
 }
 
-// elsewhere refuses an address to which no name of a machine leads.
-func elsewhere(_, address string, _ syscall.RawConn) error {
+// refuseAddress refuses an address to which no name of a machine leads.
+func refuseAddress(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: not an address", address)

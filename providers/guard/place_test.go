@@ -61,7 +61,7 @@ func TestDial(t *testing.T) {
 		{"[fe80::1%eth0]:22", true}, {"[fd00:ec2::254]:80", true}, {"0.0.0.0:22", true}, {"10.0.0.1:443", false},
 		{"[2001:db8::1]:22", false},
 	} {
-		err := elsewhere("tcp", tt.address, nil)
+		err := refuseAddress("tcp", tt.address, nil)
 		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "must not lead") {
 			t.Errorf("a name that leads to %s: got %v, want refused %t", tt.address, err, tt.refused)
 		}

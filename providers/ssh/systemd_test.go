@@ -64,7 +64,7 @@ func TestSystemdHost(t *testing.T) {
 		}()
 		networks(t, c, c.provider(t), "networkd")
 	})
-	t.Run("NetworkElsewhere", func(t *testing.T) { moves(t, c, p) })
+	t.Run("NetworkMoves", func(t *testing.T) { moves(t, c, p) })
 	t.Run("Reboot", func(t *testing.T) { reboots(t, c, h, p) })
 	t.Run("RebootBeforeConfirm", func(t *testing.T) { rebootBeforeConfirm(t, c, p) })
 }

@@ -139,8 +139,8 @@ func TestBuiltInIssuer(t *testing.T) {
 	}
 }
 
-// TestNewKeyElsewhere checks that a key just created by another peer is found.
-func TestNewKeyElsewhere(t *testing.T) {
+// TestKeyOfAnotherPeer checks that a key just created by another peer is found.
+func TestKeyOfAnotherPeer(t *testing.T) {
 	f, ours := &fakeRecords{}, newSigner(t, "k1")
 	g := newGate(t, f, Config{})
 	f.issue(&holdfastv1.Token{TokenId: "t1", Name: "tools", Role: holdfastv1.Role_SERVICE})

@@ -75,7 +75,7 @@ func inventory(t *testing.T, l *lab) {
 		!strings.Contains(string(got["_meta"]), `"m-2"`) {
 		t.Errorf("with a filter: got %s (%v), want only m-2", got["_meta"], err)
 	}
-	env = append(env, l.elsewhere())
+	env = append(env, l.otherCluster())
 	if got, err = ask("context: lab\ntimeout: 20\n"); err != nil || !strings.Contains(string(got["_meta"]), `"m-1"`) {
 		t.Errorf("with a context: got %s (%v), want m-1", got["_meta"], err)
 	}
@@ -94,7 +94,7 @@ func lookup(t *testing.T, l *lab) {
 	if err == nil || !strings.Contains(err.Error(), "m-9") || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("unknown machine: got %v, want the error of the cluster", err)
 	}
-	env = append(env, l.elsewhere())
+	env = append(env, l.otherCluster())
 	out, err = render(`{{ lookup("holdfast_metal.holdfast.machines", "m-1", context="lab", timeout=20).spec.rack }}`)
 	if want := `"msg": "r7"`; err != nil || !strings.Contains(out, want) {
 		t.Errorf("with a context: got %s (%v), want %s", out, err, want)
@@ -134,9 +134,9 @@ func preflight(t *testing.T, l *lab) {
 	}
 }
 
-// elsewhere stores a context of the lab's peer, and returns a variable that names another cluster.
-// A context that an option names must have priority over it.
-func (l *lab) elsewhere() string {
+// otherCluster stores a context of the lab's peer, and returns a variable that names another
+// cluster. A context that an option names must have priority over it.
+func (l *lab) otherCluster() string {
 	l.Helper()
 	l.run("holdfast", "context", "set", "lab", "--addr", l.grpc)
 	return "HOLDFAST_ADDR=127.0.0.1:1"

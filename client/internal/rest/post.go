@@ -98,13 +98,13 @@ func (p *Peers) judge(ctx context.Context, at int, r *reply, t tried) bool {
 	}
 	// Several failed requests move the peer once.
 	p.order.Leave(at)
-	return t.err == nil && !elsewhere(t.answer.Status)
+	return t.err == nil && !otherPeerMay(t.answer.Status)
 }
 
-// elsewhere reports whether another peer may return a different status. This peer may be
+// otherPeerMay reports whether another peer may return a different status. This peer may be
 // failing or overloaded, it may be a proxy, or it may lag behind and not know the token or
 // id yet.
-func elsewhere(status int) bool {
+func otherPeerMay(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusRequestTimeout, http.StatusTooManyRequests:

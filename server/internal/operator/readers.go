@@ -37,9 +37,9 @@ type reader struct {
 	restored chan struct{} // closed when the peer has applied the restore, or its call has ended
 }
 
-// readElsewhere makes the other peers read the staged snapshot. A peer that fails reads
+// readByOthers makes the other peers read the staged snapshot. A peer that fails reads
 // it when it applies the restore.
-func (s *Service) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup) *readers {
+func (s *Service) readByOthers(ctx context.Context, c *internalv1.RestoreBackup) *readers {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	rs := &readers{stop: func() {

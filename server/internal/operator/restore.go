@@ -62,7 +62,7 @@ func (s *Service) RestoreSnapshot(
 	}
 	// The caller may disconnect: the restore then completes, or changes nothing.
 	reading := context.WithoutCancel(ctx)
-	others := s.readElsewhere(reading, cmd)
+	others := s.readByOthers(reading, cmd)
 	defer others.stop()
 	began := time.Now()
 	b, refusal := v.CheckRestore(cmd)

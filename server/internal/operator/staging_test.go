@@ -53,10 +53,10 @@ func stageOf(t *testing.T, n *nodetest.Node) grpc.ClientConnInterface {
 	return conn
 }
 
-// TestReadElsewhere checks that the other peers read the snapshot before a restore, and
+// TestOthersReadSnapshot checks that the other peers read the snapshot before a restore, and
 // that the leader learns when they have read and restored it. It does not wait for a peer
 // that cannot.
-func TestReadElsewhere(t *testing.T) {
+func TestOthersReadSnapshot(t *testing.T) {
 	from := nodetest.New()
 	from.Machine(t, "m-1")
 	var file bytes.Buffer
@@ -81,7 +81,7 @@ func TestReadElsewhere(t *testing.T) {
 			cmd := &internalv1.RestoreBackup{RestoreId: "r-1", Chunks: 1, OtherCluster: true}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			rs := s.readElsewhere(ctx, cmd)
+			rs := s.readByOthers(ctx, cmd)
 			defer rs.stop()
 			rs.haveRead(ctx, 20*time.Second)
 			if len(rs.each) != 1 {

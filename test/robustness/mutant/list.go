@@ -16,7 +16,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "localreads", Breaks: "a linearizable read on a follower waits for the leader's index",
-			Scenario: readElsewhere(),
+			Scenario: readAfterWrite(),
 			Patches: []Patch{{"cluster/forward.go",
 				"index, err := c.n.reader.indexes.Get(ctx)",
 				"index, err := c.n.fsm.Applied(), error(nil)"}},

@@ -176,8 +176,8 @@ func (b *bench) pauseOnce(ctx context.Context, round int, orders string) error {
 	return wait.Sleep(ctx, 100*time.Millisecond)
 }
 
-// readElsewhere writes at the leader and reads at the others right after that.
-func readElsewhere() Scenario {
+// readAfterWrite writes at the leader and reads at the others right after that.
+func readAfterWrite() Scenario {
 	return Scenario{Name: "a read follows a write to another peer",
 		Run: func(ctx context.Context, e Env) ([]error, error) {
 			b, err := e.open(ctx)

@@ -76,9 +76,9 @@ func Alerts(f Facts) []Alert {
 	}
 }
 
-// Elsewhere returns the rules of deploy/monitoring/alerts.yml that need measurements over time, or
-// of each process, and which only Prometheus evaluates.
-func Elsewhere() []string {
+// OnlyInPrometheus returns the rules of deploy/monitoring/alerts.yml that need measurements over
+// time, or of each process, and which only Prometheus evaluates.
+func OnlyInPrometheus() []string {
 	return []string{
 		"HoldfastLeaderChanges", "HoldfastCommitsSlow", "HoldfastQueueFull", "HoldfastCertificateEnds",
 		"HoldfastCertificateNotRenewed", "HoldfastCertificateFilesBroken", "HoldfastCredentialsRefused",

@@ -174,7 +174,7 @@ func TestRules(t *testing.T) {
 	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(string(data), -1) {
 		want = append(want, m[1])
 	}
-	got := append(Elsewhere(), "ClockAhead")
+	got := append(OnlyInPrometheus(), "ClockAhead")
 	for _, a := range Alerts(Facts{}) {
 		got = append(got, a.Name)
 		severity := regexp.MustCompile(`alert: ` + a.Name + `\n(?s:.*?)severity: (\w+)`).FindStringSubmatch(string(data))

@@ -16,7 +16,7 @@ func Alerts() Kind {
 		Name: "alerts", Title: "Alerts", One: "alert", Many: "alerts",
 		Columns: []string{"Alert", "State", "Severity", "Fires if", "Details", "Next step", "Runbook"},
 		Note: "This peer evaluates these rules from its own state, now. Prometheus evaluates them over time " +
-			"(deploy/monitoring/alerts.yml), and in addition: " + strings.Join(health.Elsewhere(), ", ") + ".",
+			"(deploy/monitoring/alerts.yml), and in addition: " + strings.Join(health.OnlyInPrometheus(), ", ") + ".",
 	}
 }
 
