@@ -43,7 +43,7 @@ func forbidden() []word {
 		{"place", "endpoint", "fsm"},
 		{"elsewhere", "", ""}, {"lately", "", ""}, {"circles", "", ""},
 		{"verdict", "", "server/auth internal/cli internal/bench test"}, // that of a probe is an enum of the API
-		{"twin", "", "server providers"},
+		{"twin", "", "server providers"}, {"otherwise", "", "server/auth server/ui"},
 		{"whose", "", "test/robustness providers/kube"}, {"few", "", "test/robustness executor"},
 		{"signs", "", "test/robustness"},
 	}

@@ -36,7 +36,7 @@ func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterf
 		add(m, httpjson.Conn(s.local))
 	}
 	lost := jsonapi.Lost()
-	m.Otherwise("/", func(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
+	m.Fallback("/", func(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 		if r.URL.Path == "/" && r.Method == http.MethodGet {
 			http.Redirect(w, r, "/ui/", http.StatusFound)
 			return

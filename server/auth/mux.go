@@ -36,7 +36,7 @@ type Mux struct {
 	g      *Gate
 	mux    *http.ServeMux
 	routes *[]Route
-	twin   *http.ServeMux // the routes alone, to find out if a path has other methods
+	bare   *http.ServeMux // the routes alone, to find out if a path has other methods
 	cookie cookie         // may contain a token
 }
 
@@ -73,7 +73,7 @@ func CookieName(r *http.Request, name string) string {
 
 // NewMux returns a mux without routes.
 func (g *Gate) NewMux() *Mux {
-	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
+	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), bare: http.NewServeMux()}
 }
 
 // WithCookie returns a Mux for adding routes that users open in a browser. On those
@@ -138,7 +138,7 @@ func (m *Mux) Handle(pattern string, rule Rule, writeError ErrorWriter, h http.H
 	}
 	*m.routes = append(*m.routes, Route{Pattern: pattern, Rule: rule})
 	m.mux.Handle(pattern, m.g.guard(pattern, rule, writeError, m.cookie, h))
-	m.twin.Handle(pattern, h)
+	m.bare.Handle(pattern, h)
 }
 
 // HandleFunc is Handle for a function.

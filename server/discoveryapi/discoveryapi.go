@@ -46,8 +46,8 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, heartbeats Heartbeats, 
 		access:     holdfastv1.NewAccessServiceClient(rpc),
 		watch:      watch,
 	}
-	m.Otherwise(base+"/", refused)
-	m.Otherwise("/api/v1/capabilities/", refused)
+	m.Fallback(base+"/", refused)
+	m.Fallback("/api/v1/capabilities/", refused)
 	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
 		route("POST "+base+"/register", "RegistryService/RegisterService", a.register),

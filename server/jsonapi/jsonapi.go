@@ -53,7 +53,7 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 		rule.Upload = r.Method.IsStreamingClient()
 		m.HandleFunc(r.Pattern(), rule, writeError, e.handler())
 	}
-	m.Otherwise("/v1/", lost(routes))
+	m.Fallback("/v1/", lost(routes))
 }
 
 // Lost returns the writer of the answer to a request that belongs to no API.

@@ -33,7 +33,7 @@ type api struct {
 // services use rpc; keepalives go to heartbeats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, heartbeats Heartbeats, log *slog.Logger) {
 	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), heartbeats: heartbeats, log: log}
-	m.Otherwise("/api/v1/machine/", refused)
+	m.Fallback("/api/v1/machine/", refused)
 	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
 		route("POST /api/v1/machine/register", "AgentService/RegisterAgent", a.register),

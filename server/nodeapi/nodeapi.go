@@ -37,8 +37,8 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
 		machines: holdfastv1.NewMachineServiceClient(rpc),
 		log:      log,
 	}
-	m.Otherwise(base+"/", refused)
-	m.Otherwise("/api/v1/report/", refused)
+	m.Fallback(base+"/", refused)
+	m.Fallback("/api/v1/report/", refused)
 	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
 		route("GET "+base, "MachineService/ListMachines", a.list),

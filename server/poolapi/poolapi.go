@@ -37,7 +37,7 @@ type api struct {
 // services use rpc; heartbeats go to heartbeats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, heartbeats Heartbeats) {
 	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), heartbeats: heartbeats}
-	m.Otherwise("/v2/", lost)
+	m.Fallback("/v2/", lost)
 	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
 		route("POST /v2/pools/register", "PoolService/RegisterPool", a.register),

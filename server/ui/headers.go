@@ -53,8 +53,8 @@ func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// otherwise responds to requests that match no route, such as a POST to a list.
-func (d *dashboard) otherwise(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
+// noRoute responds to requests that match no route, such as a POST to a list.
+func (d *dashboard) noRoute(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())
 	if r.URL.Path == "/ui" {
 		http.Redirect(w, r, "/ui/", http.StatusFound)

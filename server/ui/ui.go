@@ -96,7 +96,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 		m.HandleFunc("POST "+path, rule, d.refused, secured(d.sameOrigin(d.visit(do))))
 	}
 
-	m.Otherwise("/ui/", d.otherwise)
+	m.Fallback("/ui/", d.noRoute)
 	open("GET /ui/assets/{hash}/{name}", d.assets.serve)
 	open("GET /ui/signin", d.signInPage)
 	open("POST /ui/signin", d.sameOrigin(d.signIn))

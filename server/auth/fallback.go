@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Otherwise sets the response to requests under a prefix ("/v2/") that match no route. It
+// Fallback sets the response to requests under a prefix ("/v2/") that match no route. It
 // is in the format of that API instead of a line of text: 405 with the methods of the
 // path, or 404. The response contains nothing that the documentation does not, so it
 // needs no token.
-func (m *Mux) Otherwise(prefix string, writeError ErrorWriter) {
+func (m *Mux) Fallback(prefix string, writeError ErrorWriter) {
 	notFound := func(w http.ResponseWriter, r *http.Request) {
-		h, _ := m.twin.Handler(r)
-		v := &verdict{header: http.Header{}}
+		h, _ := m.bare.Handler(r)
+		v := &probedResponse{header: http.Header{}}
 		h.ServeHTTP(v, r)
 		status, err := http.StatusNotFound, &Error{Code: codes.NotFound, Reason: "NO_SUCH_ROUTE", Message: "Not Found"}
 		if v.status == http.StatusMethodNotAllowed {
@@ -30,12 +30,12 @@ func (m *Mux) Otherwise(prefix string, writeError ErrorWriter) {
 	}
 }
 
-// verdict records the response of an http.ServeMux.
-type verdict struct {
+// probedResponse records the response of an http.ServeMux.
+type probedResponse struct {
 	header http.Header
 	status int
 }
 
-func (v *verdict) Header() http.Header         { return v.header }
-func (v *verdict) Write(b []byte) (int, error) { return len(b), nil }
-func (v *verdict) WriteHeader(status int)      { v.status = status }
+func (v *probedResponse) Header() http.Header         { return v.header }
+func (v *probedResponse) Write(b []byte) (int, error) { return len(b), nil }
+func (v *probedResponse) WriteHeader(status int)      { v.status = status }
