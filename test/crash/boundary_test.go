@@ -39,7 +39,7 @@ func (k crashCase) plan(c *harness.Cluster) {
 func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, leaders int) {
 	t.Helper()
 	got := map[string]int{}
-	for _, e := range c.Verdict(run) {
+	for _, e := range c.CheckRun(run) {
 		got[e.Effect]++
 	}
 	if diff := cmp.Diff(k.want, got); diff != "" {
@@ -167,7 +167,7 @@ func (r *crasher) at(t *testing.T, k crashCase, b runs.Boundary) {
 
 	k.check(t, c, c.Ended(id), leaders(b))
 	other = c.Ended(other.GetRunId())
-	c.Verdict(other)
+	c.CheckRun(other)
 	if bystander == "bystander-ssh" {
 		checkOutput(t, c.Log(other.GetRunId(), "stdout"), bystanderScript)
 	}

@@ -45,7 +45,7 @@ func TestHandover(t *testing.T) {
 		stopped := time.Since(asked)
 		for _, id := range runs {
 			run := c.Ended(id)
-			c.Verdict(run)
+			c.CheckRun(run)
 			checkOutput(t, c.Log(id, "stdout"), bystanderScript)
 			for _, s := range run.GetSteps() {
 				if n := len(s.GetAttempts()); n != 1 {

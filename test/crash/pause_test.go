@@ -143,7 +143,7 @@ func pauseOnce(t *testing.T, c *harness.Cluster, reads *readings, round int) {
 
 	for _, id := range runs {
 		run := c.Ended(id)
-		c.Verdict(run)
+		c.CheckRun(run)
 		if run.GetPlanId() == "talk" {
 			checkOutput(t, c.Log(id, "stdout"), bystanderScript)
 		}

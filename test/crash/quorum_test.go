@@ -98,7 +98,7 @@ func refusals(t *testing.T, c *harness.Cluster, last *localcluster.Peer, dead []
 		t.Errorf("read after the quorum is back: %v, %v", m.GetLabels(), err)
 	}
 	for _, id := range activeRuns(t, c) { // those whose start had an unknown outcome
-		c.Verdict(c.Ended(id))
+		c.CheckRun(c.Ended(id))
 	}
 }
 

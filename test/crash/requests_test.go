@@ -155,7 +155,7 @@ func TestRequestConflict(t *testing.T) {
 		if err != nil {
 			t.Fatalf("peer %d: %v", i+1, err)
 		}
-		c.Verdict(c.Ended(run.GetRunId()))
+		c.CheckRun(c.Ended(run.GetRunId()))
 		_, err = cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "m-1", PlanId: "two"})
 		if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), `plan_id is "two", was "one"`) {
 			t.Errorf("peer %d: got error %v, want ALREADY_EXISTS and the difference", i+1, err)

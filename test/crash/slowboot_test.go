@@ -56,7 +56,7 @@ func TestKillLeaderWhileHostBoots(t *testing.T) {
 			}
 			run := c.Ended(id)
 			got := map[string]int{}
-			for _, e := range c.Verdict(run) {
+			for _, e := range c.CheckRun(run) {
 				got[e.Effect]++
 			}
 			if diff := cmp.Diff(k.want, got); diff != "" || len(run.GetSteps()[0].GetAttempts()) != 1 {

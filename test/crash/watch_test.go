@@ -71,7 +71,7 @@ func TestStreamsSurviveKills(t *testing.T) {
 	}
 
 	for id, plan := range ids {
-		c.Verdict(c.Ended(id))
+		c.CheckRun(c.Ended(id))
 		switch plan {
 		case "talk":
 			checkOutput(t, c.Log(id, "stdout"), talkScript)

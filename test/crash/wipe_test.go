@@ -71,7 +71,7 @@ func TestWipedPeerAndColdStart(t *testing.T) {
 	}
 	for _, id := range runs {
 		run := c.Ended(id)
-		c.Verdict(run)
+		c.CheckRun(run)
 		checkOutput(t, c.Log(id, "stdout"), bystanderScript)
 	}
 	sameEverywhere(t, c)

@@ -127,17 +127,17 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func (r *Report) WriteTable(w io.Writer, goalsOnly bool) error {
 	t := render.NewTable("WHAT", "MEASURED", "GOAL", "VERDICT")
 	for _, f := range r.Figures {
-		wanted, verdict := "", render.T("", render.Plain)
+		wanted, met := "", render.T("", render.Plain)
 		if f.Goal != nil {
-			wanted, verdict = f.Goal.show(f.Unit), render.T("met", render.Green)
+			wanted, met = f.Goal.show(f.Unit), render.T("met", render.Green)
 			if !*f.Met {
-				verdict = render.T("MISSED", render.Red)
+				met = render.T("MISSED", render.Red)
 			}
 		} else if goalsOnly {
 			continue
 		}
 		t.Row(render.T(f.What, render.Plain), render.T(show(f.Value, f.Unit), render.Plain),
-			render.T(wanted, render.Plain), verdict)
+			render.T(wanted, render.Plain), met)
 	}
 	head := fmt.Sprintf("holdfast-bench %s, version %s, %s, %.0f s\n\n", r.Benchmark, r.Version, r.System, r.Seconds)
 	table := ""

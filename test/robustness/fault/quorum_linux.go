@@ -70,7 +70,7 @@ func quorumLoss(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, 
 		k.Close()
 		c.Log.Info("there was no majority", "last", last.ID, "led", last == peers[leader],
 			"writes_refused", a.writes, "reads_refused", a.reads, "stale_reads", a.stale)
-		errs := []error{a.verdict()}
+		errs := []error{a.check()}
 		for _, s := range start {
 			errs = append(errs, s(ctx))
 		}
@@ -119,7 +119,7 @@ func (a *alone) readStale(ctx context.Context, k *harness.Caller) {
 	}
 }
 
-func (a *alone) verdict() error {
+func (a *alone) check() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.errs) > 0 {

@@ -58,9 +58,9 @@ func (b bootOverride) inMode(names []string, uefi bool) (targets []string, legac
 		return names, false
 	}
 	for _, n := range names {
-		twin := uefiTargets()[n]
-		if twin != "" && hasWord(b.Targets, twin) {
-			targets, legacy = append(targets, twin), true
+		target := uefiTargets()[n]
+		if target != "" && hasWord(b.Targets, target) {
+			targets, legacy = append(targets, target), true
 		}
 	}
 	if !uefi {

@@ -26,8 +26,8 @@ func (k *survey) cards(s *computerSystem) {
 		shown = shown || c.Has("PCIeDevices")
 		below := slices.Concat(c.Links("PCIeDevices"), c.In("Links").Links("PCIeDevices"))
 		for _, at := range k.expand(kind, what, below) {
-			twin := own && byID[path.Base(at)]
-			if !twin && !slices.ContainsFunc(paths, func(o string) bool { return sameAs(o, at) }) {
+			duplicate := own && byID[path.Base(at)]
+			if !duplicate && !slices.ContainsFunc(paths, func(o string) bool { return sameAs(o, at) }) {
 				paths = append(paths, at)
 			}
 		}

@@ -63,9 +63,9 @@ func (c *Cluster) ask(path string, answer any) {
 	}
 }
 
-// Verdict fails the test if an ended run does not match its machine's effects, or did not
+// CheckRun fails the test if an ended run does not match its machine's effects, or did not
 // succeed. It returns the effects.
-func (c *Cluster) Verdict(run *holdfastv1.Run) []fake.Effect {
+func (c *Cluster) CheckRun(run *holdfastv1.Run) []fake.Effect {
 	c.t.Helper()
 	effects := c.Effects("", run.GetRunId())
 	found := Judge(run, effects)
