@@ -67,7 +67,7 @@ func except() map[string]string {
 			"TestNewsOfARunIsSmall"},
 		{"become forwarding", "AuditRelay NewRelay Relay relay relay.go"},
 		{"name the thing itself", "elsewhere askingElsewhere " +
-			"lately verdict printVerdict whose few TestFew signs "},
+			"lately verdict printVerdict "},
 		{"become endpoints", "CheckPlace PlaceKey ServicesByPlace place place.go place_test.go"},
 	} {
 		for name := range strings.FieldsSeq(e.names) {

@@ -19,9 +19,9 @@ import (
 
 const commitTime = 10 * time.Millisecond // of the tests below
 
-// few returns a configuration with few places. Logs are committed with outcomes only, because a
-// commit that sleeps has the log's lock, for which synctest cannot wait.
-func few(places int) Config {
+// withPlaces returns a configuration with few places. Logs are committed with outcomes only,
+// because a commit that sleeps has the log's lock, for which synctest cannot wait.
+func withPlaces(places int) Config {
 	cfg := quick()
 	cfg.places, cfg.LogFlush = places, time.Hour
 	return cfg
@@ -67,7 +67,7 @@ func TestRunsBetweenStepsAreBounded(t *testing.T) {
 					l.Machine(m)
 					ids = append(ids, l.Start(m, "", "p", nil).GetRunId())
 				}
-				ld := l.lead(few(places))
+				ld := l.lead(withPlaces(places))
 				for _, id := range ids {
 					if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 						t.Errorf("run: got %v, want SUCCEEDED", run)
@@ -93,7 +93,7 @@ func stuckLead(l *lab) (ld *leader, release func()) {
 	}
 	l.Plan("query", stepOf("last", &holdfastv1.Inspect{}))
 	l.Machine("m-stuck")
-	return l.lead(few(1)), sync.OnceFunc(func() { close(released) })
+	return l.lead(withPlaces(1)), sync.OnceFunc(func() { close(released) })
 }
 
 // A run that destroys data, or a console, begins even if a query holds the last place. Another
@@ -141,7 +141,7 @@ func TestSlowMachineLeavesItsPlace(t *testing.T) {
 		slow := l.Start("m-1", "", "p", nil).GetRunId()
 		fast := l.Start("m-2", "", "p", nil).GetRunId()
 		began := time.Now()
-		ld := l.lead(few(1))
+		ld := l.lead(withPlaces(1))
 		l.Ended(fast)
 		if took := time.Since(began); took < observeFor || took > time.Second {
 			t.Errorf("got the other run ended after %s, want after %s and within 1s", took, observeFor)
@@ -169,7 +169,8 @@ func TestNoPlace(t *testing.T) {
 			time.Sleep(10 * time.Second) // sleep: fake clock, until it waits for the next step
 			l.cancel(id)
 		}, 10 * time.Second, holdfastv1.Run_CANCELED},
-		{"the term ends", func(l *lab, _ string) { l.lead(few(1)) }, wait + fence.Age + latency, holdfastv1.Run_SUCCEEDED},
+		{"the term ends", func(l *lab, _ string) { l.lead(withPlaces(1)) }, wait + fence.Age + latency,
+			holdfastv1.Run_SUCCEEDED},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

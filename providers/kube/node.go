@@ -31,9 +31,9 @@ func NodeNames(m providers.Machine) []string {
 	return names
 }
 
-// whose reports whether a node is proved to be the machine's. If it is another machine's, other is
+// owner reports whether a node is proved to be the machine's. If it is another machine's, other is
 // the reason. If neither is set, only its name is known.
-func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
+func owner(m providers.Machine, n *corev1.Node) (ours bool, other string) {
 	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
 		if id == m.GetMachineId() {
 			return true, ""
@@ -164,8 +164,8 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 		if n == nil {
 			continue
 		}
-		switch proved, why := whose(m, n); {
-		case proved:
+		switch ours, why := owner(m, n); {
+		case ours:
 			return n, "", nil
 		case why != "":
 			other = why
@@ -192,7 +192,7 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 		if n == nil {
 			continue // deleted since the list was read
 		}
-		if proved, _ := whose(m, n); proved {
+		if ours, _ := owner(m, n); ours {
 			return n, "", nil
 		}
 	}

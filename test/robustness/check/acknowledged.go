@@ -67,5 +67,5 @@ func acknowledged(h *workload.History, f *final.Record) []error {
 				"%d were acknowledged", m, labels, dropped, writes[m]))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }

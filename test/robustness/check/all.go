@@ -91,7 +91,7 @@ func checks() []check {
 		{"effects", pure(effects)},
 		{"machines", pure(hardware)},
 		{"presses", pure(presses)},
-		{"atrest", pure(atRest)},
+		{"atrest", pure(settled)},
 		{"sessions", pure(sessions)},
 		{"starts", pure(starts)},
 		{"watches", pure(watches)},
@@ -107,8 +107,8 @@ func checks() []check {
 	}
 }
 
-// few keeps a report readable: the first failures are the most useful ones.
-func few(errs []error) []error {
+// firstErrors keeps a report readable: the first failures are the most useful ones.
+func firstErrors(errs []error) []error {
 	const most = 10
 	if len(errs) <= most {
 		return errs

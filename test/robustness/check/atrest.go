@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// atRest checks that each machine behind a BMC is in the state that its last successful
+// settled checks that each machine behind a BMC is in the state that its last successful
 // attempt left, and that BMCs were used at all.
-func atRest(h *workload.History, f *final.Record) []error {
+func settled(h *workload.History, f *final.Record) []error {
 	if h.Real == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func atRest(h *workload.History, f *final.Record) []error {
 				last.run.GetRunId(), last.run.GetPlanId()))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // sessions checks that no session is left on an unused BMC: neither one of an earlier
@@ -48,5 +48,5 @@ func sessions(h *workload.History, f *final.Record) []error {
 					h.Real.BMCs[i], final.SessionsTime, open, f.SeenOf(i).Logins))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }

@@ -258,12 +258,12 @@ func TestOneActive(t *testing.T) {
 	}
 }
 
-func TestFew(t *testing.T) {
+func TestFirstErrors(t *testing.T) {
 	var many []error
 	for range 30 {
 		many = append(many, t.Context().Err())
 	}
-	if got := few(many); len(got) != 11 {
+	if got := firstErrors(many); len(got) != 11 {
 		t.Errorf("got %d errors, want 10 and a summary of the rest", len(got))
 	}
 }

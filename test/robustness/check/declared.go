@@ -53,5 +53,5 @@ func declared(h *workload.History, f *final.Record) []error {
 			errs = append(errs, fmt.Errorf("%s was found after its deletion: %s, after %s", id, words(op), words(drop)))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }

@@ -47,7 +47,7 @@ func effects(_ *workload.History, f *final.Record) []error {
 				fmt.Errorf("%s: it has happened more than %d times for this attempt", effectWords(e), most))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // byToken reports whether hardware identifies the effect by a token, so that a second one

@@ -23,12 +23,12 @@ func early(h *workload.History, _ *final.Record) []error {
 	if f == nil {
 		return nil
 	}
-	sure := map[string][]sign{}
+	sure := map[string][]renewal{}
 	holders := map[string]workload.LeaseClient{}
 	for _, l := range f.Clients {
 		for _, id := range l.IDs() {
 			holders[id] = l
-			sure[id] = slices.DeleteFunc(signs(l, id), func(s sign) bool { return !s.sure })
+			sure[id] = slices.DeleteFunc(renewals(l, id), func(s renewal) bool { return !s.sure })
 		}
 	}
 	var errs []error
@@ -36,7 +36,7 @@ func early(h *workload.History, _ *final.Record) []error {
 		if seen.State != workload.Lost {
 			continue
 		}
-		var newest *sign
+		var newest *renewal
 		for i, s := range sure[seen.ID] {
 			if s.ret < seen.Call {
 				newest = &sure[seen.ID][i]
@@ -49,11 +49,11 @@ func early(h *workload.History, _ *final.Record) []error {
 		if took := seen.Return - newest.call - workload.Within(f.NoQuorum, newest.call, seen.Return, 0); took < ttl {
 			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a heartbeat "+
 				"that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
-				whose(holders[seen.ID], seen.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(),
+				leaseText(holders[seen.ID], seen.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(),
 				ttl, seen.Call.Seconds(), seen.Return.Seconds()))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // missed checks that a stopped client is declared lost in time
@@ -82,7 +82,7 @@ func missed(h *workload.History, _ *final.Record) []error {
 			}
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // late returns an error if the loss in a gap was late, or was not declared at all.
@@ -96,11 +96,11 @@ func late(f *workload.Fleet, l workload.LeaseClient, id string, g gap, last work
 	most := f.LeaseTimes[l.Holder].Max
 	if first.State == workload.Up || first.Call > g.until {
 		return fmt.Errorf("%s sent no heartbeat from %.3fs to %.3fs, and was not declared lost within %s",
-			whose(l, id), g.from.Seconds(), g.to.Seconds(), most)
+			leaseText(l, id), g.from.Seconds(), g.to.Seconds(), most)
 	}
 	if took := first.Call - g.from - workload.Within(f.Disturbed, g.from, first.Call, recovery); took > most+between {
 		return fmt.Errorf("%s sent no heartbeat from %.3fs on, and was declared lost only %.3fs later, "+
-			"not counting faults, want at most %s", whose(l, id), g.from.Seconds(), took.Seconds(), most)
+			"not counting faults, want at most %s", leaseText(l, id), g.from.Seconds(), took.Seconds(), most)
 	}
 	return nil
 }

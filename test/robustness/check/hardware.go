@@ -42,5 +42,5 @@ func hardware(_ *workload.History, f *final.Record) []error {
 				fmt.Errorf("machine %s was touched %d times while it was being changed", m.MachineID, m.Overlaps))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }

@@ -24,11 +24,11 @@ func identities(h *workload.History, _ *final.Record) []error {
 	for _, l := range f.Clients {
 		ids := l.IDs()
 		if len(ids) > 1 {
-			errs = append(errs, fmt.Errorf("%s was registered under several ids: %v", whose(l, ""), ids))
+			errs = append(errs, fmt.Errorf("%s was registered under several ids: %v", leaseText(l, ""), ids))
 		}
 		for _, id := range ids {
 			if other, ok := owner[id]; ok {
-				errs = append(errs, fmt.Errorf("%s has the id of %s", whose(l, id), other))
+				errs = append(errs, fmt.Errorf("%s has the id of %s", leaseText(l, id), other))
 			}
 			owner[id] = l.Name
 			if err := onRecord(f, l, id); err != nil {
@@ -54,7 +54,7 @@ func identities(h *workload.History, _ *final.Record) []error {
 			errs = append(errs, fmt.Errorf("%s %s (%s) is recorded, but was never registered", s.Holder, s.ID, s.Name))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // before returns the requests that a read at a time could have seen. The outcome of a request
@@ -86,7 +86,7 @@ func onRecord(f *workload.Fleet, l workload.LeaseClient, id string) error {
 		return nil // the registration may have followed the read
 	}
 	if !ok {
-		return fmt.Errorf("%s is not recorded, although its registration was acknowledged", whose(l, id))
+		return fmt.Errorf("%s is not recorded, although its registration was acknowledged", leaseText(l, id))
 	}
 	// The newest acknowledged registration, and requests that may follow it.
 	var registered workload.Request
@@ -110,9 +110,9 @@ func onRecord(f *workload.Fleet, l workload.LeaseClient, id string) error {
 	}
 	switch {
 	case left && !maybe && last.State != workload.Gone:
-		return fmt.Errorf("%s is %s, although its deregistration was acknowledged", whose(l, id), last.State)
+		return fmt.Errorf("%s is %s, although its deregistration was acknowledged", leaseText(l, id), last.State)
 	case !left && !maybe && last.State == workload.Gone:
-		return fmt.Errorf("%s is deregistered in the record, but never deregistered", whose(l, id))
+		return fmt.Errorf("%s is deregistered in the record, but never deregistered", leaseText(l, id))
 	}
 	return nil
 }

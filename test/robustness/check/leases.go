@@ -30,46 +30,46 @@ const held = 10 * time.Second
 // an election, and the recorded lease clock may be two seconds behind.
 const recovery = 3 * time.Second
 
-// sign is a request that may have been a heartbeat.
-type sign struct {
+// renewal is a request that may have been a heartbeat.
+type renewal struct {
 	call, ret time.Duration
 	sure      bool // it was answered with success
 }
 
 // last returns the latest moment at which it can have been accepted.
-func (s sign) last() time.Duration {
+func (s renewal) last() time.Duration {
 	if s.sure {
 		return s.ret
 	}
 	return s.ret + held
 }
 
-// signs returns the heartbeats of an id, in the order in which they were sent.
-func signs(l workload.LeaseClient, id string) []sign {
-	var all []sign
+// renewals returns the heartbeats of an id, in the order in which they were sent.
+func renewals(l workload.LeaseClient, id string) []renewal {
+	var all []renewal
 	for _, t := range l.Requests {
 		if t.Alive() && t.ID == id && (t.Outcome == workload.OK || t.Outcome == workload.Unknown) {
-			all = append(all, sign{t.Call, t.Return, t.Outcome == workload.OK})
+			all = append(all, renewal{t.Call, t.Return, t.Outcome == workload.OK})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b sign) int { return int(a.call - b.call) })
+	slices.SortStableFunc(all, func(a, b renewal) int { return int(a.call - b.call) })
 	return all
 }
 
 // gap is a time without a heartbeat: from the latest moment at which one was accepted to
 // the earliest moment of the next one.
 type gap struct {
-	after time.Duration // call of the sign before
+	after time.Duration // call of the heartbeat before
 	from  time.Duration
 	to    time.Duration
-	until time.Duration // return of the sign after
+	until time.Duration // return of the heartbeat after
 }
 
 // overdue returns the gaps in which the lease must have been lost, because they were longer
 // than the terms, not counting faults. The last gap ends with the last read. There is none
 // if the client has deregistered.
 func overdue(f *workload.Fleet, l workload.LeaseClient, id string, end time.Duration) []gap {
-	all := append(signs(l, id), sign{call: end, ret: end, sure: true})
+	all := append(renewals(l, id), renewal{call: end, ret: end, sure: true})
 	var gaps []gap
 	var from time.Duration
 	for i, s := range all {
@@ -96,7 +96,7 @@ func mayDeregister(l workload.LeaseClient, from, to time.Duration) bool {
 // TTL. Heartbeats with an unknown outcome count or not, whichever yields more. The last gap
 // has no end.
 func atMost(f *workload.Fleet, l workload.LeaseClient, id string) int {
-	all := signs(l, id)
+	all := renewals(l, id)
 	n, base := 0, time.Duration(-1)
 	for _, s := range all {
 		lost := base >= 0 && s.ret-base-workload.Within(f.NoQuorum, base, s.ret, 0) >= f.LeaseTimes[l.Holder].TTL
@@ -122,8 +122,8 @@ func lastObservation(f *workload.Fleet, id string) (workload.Observation, bool) 
 	return f.Last[i], true
 }
 
-// whose returns a description of a client of a lease.
-func whose(l workload.LeaseClient, id string) string {
+// leaseText returns a description of a client of a lease.
+func leaseText(l workload.LeaseClient, id string) string {
 	if id == "" || id == l.Name {
 		return fmt.Sprintf("%s %s", l.Holder, l.Name)
 	}

@@ -29,7 +29,7 @@ func losses(h *workload.History, f *final.Record) []error {
 			case workload.Machine:
 				var err error
 				if n, err = agentHistory(f, id); err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", whose(l, id), err))
+					errs = append(errs, fmt.Errorf("%s: %w", leaseText(l, id), err))
 					continue
 				}
 			case workload.Service:
@@ -40,11 +40,11 @@ func losses(h *workload.History, f *final.Record) []error {
 			if n > most || whole && n < least {
 				errs = append(errs,
 					fmt.Errorf("%s was lost %d times in the record, and had at least %d and at most %d gaps",
-						whose(l, id), n, least, most))
+						leaseText(l, id), n, least, most))
 			}
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // agentHistory checks the entries of a machine's agent facet, and counts the losses.

@@ -36,7 +36,7 @@ func oneActive(_ *workload.History, f *final.Record) []error {
 			last[r.GetMachineId()] = r
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // over returns when a run ended; an active run sorts last.

@@ -46,7 +46,7 @@ func order(h *workload.History, f *final.Record) []error {
 	for key, answers := range byKey {
 		errs = append(errs, backward(key, answers)...)
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // answer is a response about one object: the revision it shows, and the revision that later

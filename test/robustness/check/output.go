@@ -23,7 +23,7 @@ func output(_ *workload.History, f *final.Record) []error {
 				len(got), len(want), difference(got, want)))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // Printed returns the output of a script of "seq N" and "sleep D".

@@ -46,7 +46,7 @@ func presses(h *workload.History, f *final.Record) []error {
 				id, seen, strings.Join(words, ", ")))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // letters returns the presses that a BMC received, one letter each.

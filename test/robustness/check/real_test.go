@@ -85,14 +85,14 @@ func TestPresses(t *testing.T) {
 func TestAtRestAndSessions(t *testing.T) {
 	h, f := behindBMCs(), record()
 	f.BMCs, f.Sessions = []control.Seen{pressed("FN")}, [][]string{nil}
-	expect(t, atRest(h, f), "no recorded attempt")
+	expect(t, settled(h, f), "no recorded attempt")
 	f.Runs = []*holdfastv1.Run{powered(2, "rb-power-on", "off", holdfastv1.Attempt_SUCCEEDED, 1),
 		powered(1, "rb-power-off", "on", holdfastv1.Attempt_SUCCEEDED, 1)}
-	expect(t, atRest(h, f), "")
+	expect(t, settled(h, f), "")
 	f.BMCs[0].On[site.System] = false
-	expect(t, atRest(h, f), "run r2 of rb-power-on has succeeded last")
+	expect(t, settled(h, f), "run r2 of rb-power-on has succeeded last")
 	f.Runs[0].Steps[0].Attempts[0].Outcome = holdfastv1.Attempt_CANCELED
-	expect(t, atRest(h, f), "")
+	expect(t, settled(h, f), "")
 
 	expect(t, sessions(h, f), "")
 	f.Sessions[0] = []string{"7 of admin"}

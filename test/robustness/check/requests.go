@@ -54,7 +54,7 @@ func requests(h *workload.History, f *final.Record) []error {
 				words(op), op.Named, op.Message, r.ID, r.Plan))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // words returns the description of a call in a report.

@@ -36,7 +36,7 @@ func revisions(h *workload.History, f *final.Record) []error {
 			}
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // sameEntry reports whether the two responses may be of commands in the same Raft entry,

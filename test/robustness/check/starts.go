@@ -57,5 +57,5 @@ func starts(h *workload.History, f *final.Record) []error {
 		errs = append(errs,
 			fmt.Errorf("a command was started on the host %d times as %q, which is no recorded attempt", n, token))
 	}
-	return few(errs)
+	return firstErrors(errs)
 }

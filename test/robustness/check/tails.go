@@ -31,5 +31,5 @@ func tails(h *workload.History, f *final.Record) []error {
 			errs = append(errs, fmt.Errorf("log of run %s is lost", t.Run))
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }

@@ -47,7 +47,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 			}
 			clients++
 			ids := l.IDs()
-			if len(ids) > 0 && len(signs(l, ids[0])) > 1 {
+			if len(ids) > 0 && len(renewals(l, ids[0])) > 1 {
 				beating++
 			}
 			for _, t := range l.Requests {

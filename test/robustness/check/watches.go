@@ -56,7 +56,7 @@ func watches(h *workload.History, f *final.Record) []error {
 			}
 		}
 	}
-	return few(errs)
+	return firstErrors(errs)
 }
 
 // rank orders the phases of a run.

@@ -138,12 +138,12 @@ func (f *fleet) listen(ctx context.Context) {
 		// The time between two checks with that result counts: a peer does not come and go
 		// within a moment.
 		now := f.w.rec.Since()
-		few := f.w.target.Running() <= len(f.w.target.Addrs)/2
-		if since >= 0 && (!few || now-until > 200*time.Millisecond) {
+		noQuorum := f.w.target.Running() <= len(f.w.target.Addrs)/2
+		if since >= 0 && (!noQuorum || now-until > 200*time.Millisecond) {
 			f.addNoQuorum(Span{since, until})
 			since = -1
 		}
-		if few {
+		if noQuorum {
 			until = now
 			if since < 0 {
 				since = f.w.rec.Since()
