@@ -56,10 +56,8 @@ func except() map[string]string {
 	for _, e := range []struct{ reason, names string }{
 		{"become adopted", "attempts_taken_over "},
 		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats "},
-		{"become evidence", "Prove proof nodeProof bootProof proofPower proofBootID proofOffSeen proofSoftOff " +
-			"proofSoftUntil proofSoftSent proofSoftAgain proofAsked proofAway proofEvents proofNewest proofLog " +
-			"proofIdentity proofLight proofLitUntil proofLocator proofMedium proofResetAt proofToken proofWiped " +
-			"proofWorkloads TestDrainNeedsProof ProofTime"},
+		{"become evidence", "proof " +
+			"ProofTime"},
 		{"become concurrent", "beside Beside nonExclusive NonExclusive RunsNonExclusive AppendBeside log_beside_bytes " +
 			"TestConsoleRunsBesideActiveRun"},
 		{"become events", "news News NEWS news.go check_news.go AddNews FirstNews LastNews first_news last_news checkNews " +

@@ -130,7 +130,7 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 	a.Provider = p
 	if a.adopted != nil {
 		a.Before = a.adopted.GetEvidenceBefore()
-		a.Prove(a.adopted.GetEvidenceAfter())
+		a.AddEvidence(a.adopted.GetEvidenceAfter())
 	}
 	how, err := a.Choose()
 	if err != nil || a.adopted != nil || how.Before == nil {
@@ -350,7 +350,7 @@ func (a *attempt) Record(ctx context.Context, evidence map[string]string) error 
 	// failpoint: progress-committed
 	a.Run = run
 	a.noted, a.notedAt = a.Wait, time.Now()
-	a.Prove(evidence)
+	a.AddEvidence(evidence)
 	return nil
 }
 

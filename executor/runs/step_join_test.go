@@ -135,12 +135,12 @@ func TestJoinIsEnded(t *testing.T) {
 	worker.Labels = map[string]string{"rack": "r7"}
 	master.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	for _, tc := range []struct {
-		name  string
-		book  *book
-		role  string
-		want  holdfastv1.Run_Phase
-		asked []string
-		proof string
+		name          string
+		book          *book
+		role          string
+		want          holdfastv1.Run_Phase
+		asked         []string
+		tokenEvidence string
 	}{
 		{"joined", &book{join: providers.WorkDone}, "", holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
 		{"failed", &book{join: providers.WorkFailed}, "", holdfastv1.Run_FAILED, []string{"join c", "end c"}, "revoked"},
@@ -163,8 +163,8 @@ func TestJoinIsEnded(t *testing.T) {
 			if diff := cmp.Diff(tc.asked, tc.book.requests()); diff != "" {
 				t.Errorf("requests to the cluster (-want +got):\n%s", diff)
 			}
-			if got := r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["join_token"]; got != tc.proof {
-				t.Errorf("evidence of the token: got %q, want %q", got, tc.proof)
+			if got := r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["join_token"]; got != tc.tokenEvidence {
+				t.Errorf("evidence of the token: got %q, want %q", got, tc.tokenEvidence)
 			}
 		})
 	}

@@ -188,8 +188,8 @@ func (a *Attempt) toEnd(most time.Duration) time.Duration {
 	return min(most, max(most-time.Since(a.Ending), leastToEnd))
 }
 
-// Prove adds evidence to the outcome.
-func (a *Attempt) Prove(evidence map[string]string) {
+// AddEvidence adds evidence to the outcome.
+func (a *Attempt) AddEvidence(evidence map[string]string) {
 	if a.Seen == nil {
 		a.Seen = map[string]string{}
 	}

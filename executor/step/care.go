@@ -17,8 +17,8 @@ import (
 
 // The evidence of a light.
 const (
-	proofLocator  = "light"
-	proofLitUntil = "lit_until"
+	evidenceLocator  = "light"
+	evidenceLitUntil = "lit_until"
 )
 
 // lightStep switches a locator light.
@@ -32,20 +32,20 @@ func (a lightStep) identify(p providers.Identifier, s *holdfastv1.Identify) Acti
 		Reads: "locator light",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			light, err := p.Light(ctx, a.Machine)
-			return map[string]string{proofLocator: string(light)}, err
+			return map[string]string{evidenceLocator: string(light)}, err
 		},
 		Do: func(ctx context.Context) error {
 			if s.GetOff() {
 				return a.turnLight(ctx, p, providers.LightOff)
 			}
 			long := a.lightTime(s)
-			until, err := time.Parse(time.RFC3339Nano, a.Seen[proofLitUntil])
+			until, err := time.Parse(time.RFC3339Nano, a.Seen[evidenceLitUntil])
 			if err != nil { // it is not recorded yet
 				if err := a.turnLight(ctx, p, providers.LightOn); err != nil || long == 0 {
 					return err
 				}
 				until = time.Now().Add(long)
-				if err := a.Record(ctx, map[string]string{proofLitUntil: stamp(until)}); err != nil {
+				if err := a.Record(ctx, map[string]string{evidenceLitUntil: stamp(until)}); err != nil {
 					return err
 				}
 			}
@@ -100,9 +100,9 @@ func (a lightStep) turnLight(ctx context.Context, p providers.Identifier, want p
 			return err
 		}
 	}
-	a.Prove(map[string]string{proofLocator: string(want)})
+	a.AddEvidence(map[string]string{evidenceLocator: string(want)})
 	if got == providers.LightUnknown {
-		a.Prove(map[string]string{"light_read_back": "the BMC does not report it"})
+		a.AddEvidence(map[string]string{"light_read_back": "the BMC does not report it"})
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (a *Attempt) media(p providers.MediaController, s *holdfastv1.Media) Action
 				}
 				a.Message = "virtual drive holds " + shownURL(want)
 			}
-			a.Prove(map[string]string{"media": shownURL(want)})
+			a.AddEvidence(map[string]string{"media": shownURL(want)})
 			return nil
 		},
 	}
@@ -223,8 +223,8 @@ func shownURL(s string) string {
 
 // The evidence of a reset of a BMC.
 const (
-	proofResetAt = "bmc_reset_at"
-	proofAway    = "bmc_away"
+	evidenceResetAt = "bmc_reset_at"
+	evidenceAway    = "bmc_away"
 )
 
 // resetBMC restarts the BMC, observes that it goes away and waits until it answers again.
@@ -247,13 +247,13 @@ func (a *Attempt) resetBMC() (Action, error) {
 	}
 	asked := func(ctx context.Context) (bool, error) {
 		at, err := lastReset(ctx)
-		return err == nil && at != a.Before[proofResetAt], err
+		return err == nil && at != a.Before[evidenceResetAt], err
 	}
 	return Action{
 		Reads: "time of the last BMC reset",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			at, err := lastReset(ctx)
-			return map[string]string{proofResetAt: at}, err
+			return map[string]string{evidenceResetAt: at}, err
 		},
 		Do: func(ctx context.Context) error {
 			if err := a.settle(ctx, asked); err != nil {
@@ -282,7 +282,7 @@ func (a *Attempt) resetBMC() (Action, error) {
 // bmcComesBack blocks until the BMC has gone away and answers again. A new leader may be
 // too late to observe that it is away.
 func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspector) error {
-	if a.Seen[proofAway] == "" {
+	if a.Seen[evidenceAway] == "" {
 		goes, stop := context.WithTimeout(ctx, a.Config.BMCGoes)
 		err := a.Poll(goes, "the BMC to go away", func(ctx context.Context) (bool, error) {
 			f, err := inspector.Inspect(ctx, a.Machine)
@@ -292,7 +292,7 @@ func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspecto
 		stop()
 		switch {
 		case err == nil:
-			if err := a.Record(ctx, map[string]string{proofAway: "true"}); err != nil {
+			if err := a.Record(ctx, map[string]string{evidenceAway: "true"}); err != nil {
 				return err
 			}
 		case ctx.Err() != nil || a.Broken != nil || !timedOut:
@@ -301,7 +301,7 @@ func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspecto
 			return &Failure{fmt.Errorf("the BMC accepted the reset, but did not go away within %s: it may have ignored it",
 				a.Config.BMCGoes)}
 		default:
-			a.Prove(map[string]string{proofAway: "not seen"})
+			a.AddEvidence(map[string]string{evidenceAway: "not seen"})
 		}
 	}
 	err := a.Poll(ctx, "the BMC to answer again", func(ctx context.Context) (bool, error) {
@@ -309,7 +309,7 @@ func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspecto
 		return err == nil && f.BMCReachable, err
 	})
 	if err == nil {
-		a.Prove(map[string]string{"bmc_reachable": "true"})
+		a.AddEvidence(map[string]string{"bmc_reachable": "true"})
 		a.Message = "BMC answers again"
 	}
 	return err

@@ -67,7 +67,7 @@ func (a *Attempt) hostDead(ctx context.Context) (bool, error) {
 	if err != nil || last == nil {
 		return false, err
 	}
-	a.Prove(map[string]string{fsm.EvidenceSkipped: task.Clean(last.Error())})
+	a.AddEvidence(map[string]string{fsm.EvidenceSkipped: task.Clean(last.Error())})
 	a.Message = "skipped: the host does not answer: " + task.Clean(last.Error())
 	a.Say("%s", a.Message)
 	return true, nil
@@ -90,9 +90,9 @@ func (a rmaStep) powerToTakeOut(power providers.PowerController) func(context.Co
 	return func(ctx context.Context) (map[string]string, error) {
 		state, err := power.PowerState(ctx, a.Machine)
 		if err != nil && passing(err) && time.Since(since) >= min(a.Config.DeadAfter, PrepareTime/2) {
-			return map[string]string{proofPower: powerUnknown}, nil
+			return map[string]string{evidencePower: powerUnknown}, nil
 		}
-		return map[string]string{proofPower: string(state)}, err
+		return map[string]string{evidencePower: string(state)}, err
 	}
 }
 
@@ -122,7 +122,7 @@ func (a rmaStep) beyondReach(
 					"repair the BMC or set force: %w", last)
 		}
 	}
-	a.Prove(map[string]string{proofPower: powerUnknown + ": " + task.Clean(last.Error())})
+	a.AddEvidence(map[string]string{evidencePower: powerUnknown + ": " + task.Clean(last.Error())})
 	a.Say("the power is not switched off: the BMC does not answer: %s", task.Clean(last.Error()))
 	return true, nil
 }

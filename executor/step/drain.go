@@ -158,7 +158,7 @@ func (a drainStep) cordon(ctx context.Context, d providers.Drainer, ref string, 
 	if err != nil {
 		return err
 	}
-	a.Prove(map[string]string{"cluster": ref})
+	a.AddEvidence(map[string]string{"cluster": ref})
 	a.Message = done
 	return nil
 }
@@ -206,11 +206,11 @@ func (a drainStep) drain(ctx context.Context, d providers.Drainer, ref string, n
 	}); err != nil {
 		return err
 	}
-	a.Prove(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left to evict"})
+	a.AddEvidence(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left to evict"})
 	a.Message = fmt.Sprintf("node %s is drained", st.Node)
 	if st.Node == "" {
 		a.Message = "no node in " + ref + ": there is nothing to drain"
-		a.Prove(map[string]string{"node": "none", "drained": a.Message})
+		a.AddEvidence(map[string]string{"node": "none", "drained": a.Message})
 	}
 	return nil
 }

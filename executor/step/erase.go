@@ -49,7 +49,7 @@ func (a *Attempt) erase(ctx context.Context, host eraser) (int, error) {
 	for _, d := range report.Left {
 		evidence["disk "+task.Clean(d.Name)] = task.Clean(d.Result())
 	}
-	a.Prove(evidence)
+	a.AddEvidence(evidence)
 	switch {
 	case len(bad) > 0:
 		return 0, &Failure{fmt.Errorf("%d of %d disks are not erased: %s",

@@ -20,9 +20,9 @@ const streamEvents = "events"
 
 // The evidence of an event log.
 const (
-	proofEvents = "events"
-	proofNewest = "newest"
-	proofLog    = "log" // its name
+	evidenceEvents = "events"
+	evidenceNewest = "newest"
+	evidenceLog    = "log" // its name
 )
 
 // eventStep reads or clears an event log.
@@ -51,8 +51,8 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 			return false, err
 		}
 		all, now = now, providers.Entries(now)
-		had, _ := strconv.Atoi(a.Before[proofEvents])
-		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.Before[proofNewest] })
+		had, _ := strconv.Atoi(a.Before[evidenceEvents])
+		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.Before[evidenceNewest] })
 		// Without a clock on the BMC, the entry that records the clearing may equal the
 		// entry before it.
 		return had == 0 || gone || len(now) < had || had == 1 && len(now) == 1 && now[0].At.IsZero(), nil
@@ -62,17 +62,17 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 		Before: func(ctx context.Context) (map[string]string, error) {
 			all, err := p.Events(ctx, a.Machine, log)
 			if all = providers.Entries(all); err != nil || len(all) == 0 {
-				return map[string]string{proofEvents: "0"}, err
+				return map[string]string{evidenceEvents: "0"}, err
 			}
 			newest := all[len(all)-1]
-			seen := map[string]string{proofEvents: strconv.Itoa(len(all)), proofNewest: eventKey(newest)}
+			seen := map[string]string{evidenceEvents: strconv.Itoa(len(all)), evidenceNewest: eventKey(newest)}
 			if newest.Log != "" {
-				seen[proofLog] = newest.Log
+				seen[evidenceLog] = newest.Log
 			}
 			return seen, nil
 		},
 		Do: func(ctx context.Context) error {
-			if a.Before[proofEvents] == "0" {
+			if a.Before[evidenceEvents] == "0" {
 				a.Message = "event log was already empty"
 				return nil
 			}
@@ -101,7 +101,7 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
 				what := strings.TrimSpace(fmt.Sprintf("clear the event log of %d entries %s",
-					len(providers.Entries(all)), a.Before[proofLog]))
+					len(providers.Entries(all)), a.Before[evidenceLog]))
 				err = a.Effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.Op, a.Machine, log) })
 				if err != nil {
 					return err
@@ -110,10 +110,10 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 					return err
 				}
 			}
-			a.Prove(map[string]string{"events_left": strconv.Itoa(len(providers.Entries(all)))})
-			a.Message = "event log cleared, it had " + a.Before[proofEvents] + " entries"
-			if name := a.Before[proofLog]; name != "" {
-				a.Message = "event log " + name + " cleared, it had " + a.Before[proofEvents] + " entries"
+			a.AddEvidence(map[string]string{"events_left": strconv.Itoa(len(providers.Entries(all)))})
+			a.Message = "event log cleared, it had " + a.Before[evidenceEvents] + " entries"
+			if name := a.Before[evidenceLog]; name != "" {
+				a.Message = "event log " + name + " cleared, it had " + a.Before[evidenceEvents] + " entries"
 			}
 			return nil
 		},
@@ -140,15 +140,15 @@ func (a eventStep) showEvents(all []providers.Event) {
 		a.Log.Write(streamEvents, []byte(text))
 	}
 	all = providers.Entries(all)
-	a.Prove(map[string]string{proofEvents: strconv.Itoa(len(all))})
+	a.AddEvidence(map[string]string{evidenceEvents: strconv.Itoa(len(all))})
 	count := severities(all)
 	for _, s := range []string{"warning", "critical"} {
 		if n := count[s]; n > 0 {
-			a.Prove(map[string]string{s: strconv.Itoa(n)})
+			a.AddEvidence(map[string]string{s: strconv.Itoa(n)})
 		}
 	}
 	if len(all) > 0 {
-		a.Prove(map[string]string{proofNewest: eventKey(all[len(all)-1])})
+		a.AddEvidence(map[string]string{evidenceNewest: eventKey(all[len(all)-1])})
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// proofIdentity is the evidence that a machine was erased which may be another one: the conflict
+// evidenceIdentity is the evidence that a machine was erased which may be another one: the conflict
 // was seen too late.
-const proofIdentity = "identity_conflict"
+const evidenceIdentity = "identity_conflict"
 
 // doubt returns why the machine may be another one than its record says, or "". The state refuses
 // to begin an attempt that erases it. A conflict that begins during the attempt is checked here.
@@ -45,9 +45,9 @@ func (a *Attempt) surely(do func(context.Context) error) func(context.Context) e
 // too late to stop then: the disks would be left half written.
 func (a *Attempt) noteDoubt() {
 	why := a.doubt()
-	if why == "" || a.Seen[proofIdentity] != "" {
+	if why == "" || a.Seen[evidenceIdentity] != "" {
 		return
 	}
-	a.Prove(map[string]string{proofIdentity: why})
+	a.AddEvidence(map[string]string{evidenceIdentity: why})
 	a.Say("the machine may be another one, but its disks are already being erased, so this step continues: %s", why)
 }

@@ -32,7 +32,7 @@ func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector provid
 				return nil, fmt.Errorf("read the boot id of %s: the host does not answer (%s)",
 					a.Machine.GetMachineId(), f.ReachableReason)
 			}
-			return map[string]string{proofBootID: cmp.Or(a.askedFrom(), f.BootID)}, nil
+			return map[string]string{evidenceBootID: cmp.Or(a.askedFrom(), f.BootID)}, nil
 		},
 		Do: func(ctx context.Context) error {
 			asked, done, err := a.askedToReboot(ctx, exec, inspector)
@@ -45,7 +45,7 @@ func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector provid
 				}
 				a.Say("the host was asked to reboot, and has not: it is asked again")
 			}
-			a.Prove(map[string]string{proofAsked: stamp(time.Now())}) // before: its answer may be lost
+			a.AddEvidence(map[string]string{evidenceAsked: stamp(time.Now())}) // before: its answer may be lost
 			if !asked {
 				ask := func(ctx context.Context) error { return a.askReboot(ctx, exec) }
 				if err := a.Effect(ctx, "reboot from within", ask); err != nil {
@@ -63,16 +63,16 @@ func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector provid
 	}
 }
 
-// proofAsked is the evidence that an attempt may have asked the host to reboot.
-const proofAsked = "reboot_asked_at"
+// evidenceAsked is the evidence that an attempt may have asked the host to reboot.
+const evidenceAsked = "reboot_asked_at"
 
 // askedFrom returns the boot id from before the first attempt that may have asked the host to
 // reboot, or "". A host that has another one now was rebooted, and must not be rebooted again only
 // because that attempt did not see it come back.
 func (a inbandStep) askedFrom() string {
 	for _, earlier := range a.Status.GetAttempts() {
-		if earlier.GetNumber() < a.Op.Attempt && earlier.GetEvidenceAfter()[proofAsked] != "" {
-			return earlier.GetEvidenceBefore()[proofBootID]
+		if earlier.GetNumber() < a.Op.Attempt && earlier.GetEvidenceAfter()[evidenceAsked] != "" {
+			return earlier.GetEvidenceBefore()[evidenceBootID]
 		}
 	}
 	return ""

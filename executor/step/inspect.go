@@ -30,7 +30,7 @@ func (a *Attempt) inspect(inspector providers.Inspector) Action {
 			"reachable_reason": facts.ReachableReason,
 			"bmc_reachable":    strconv.FormatBool(facts.BMCReachable),
 			"bmc_reason":       facts.BMCReason,
-			proofBootID:        facts.BootID,
+			evidenceBootID:     facts.BootID,
 			"image":            facts.Image,
 		}
 		a.Message = "inspected"
@@ -41,11 +41,11 @@ func (a *Attempt) inspect(inspector providers.Inspector) Action {
 					return err
 				}
 			}
-			seen[proofPower] = string(state)
+			seen[evidencePower] = string(state)
 			a.Message = "power is " + string(state)
 		}
 		maps.DeleteFunc(seen, func(_, v string) bool { return v == "" })
-		a.Prove(seen)
+		a.AddEvidence(seen)
 		return nil
 	}}
 }
@@ -61,7 +61,7 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 		}
 		v.DropPlaceholders()
 		a.Inventory = hardwareOf(v)
-		a.Prove(map[string]string{
+		a.AddEvidence(map[string]string{
 			"serial": task.Clean(v.Serial),
 			"model":  task.Clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)),
 		})
@@ -77,15 +77,15 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 			if kind.value == "0" && (kind.kind == "memory" || slices.Contains(v.Unread, kind.kind)) {
 				continue
 			}
-			a.Prove(map[string]string{kind.key: kind.value})
+			a.AddEvidence(map[string]string{kind.key: kind.value})
 			read = append(read, kind.said)
 		}
 		if len(v.GPUs) > 0 {
-			a.Prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
+			a.AddEvidence(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
 		}
 		a.Message = "read " + cmp.Or(strings.Join(read, ", "), "no parts")
 		if len(v.Missing) > 0 {
-			a.Prove(map[string]string{"missing": task.Clean(strings.Join(v.Missing, "; "))})
+			a.AddEvidence(map[string]string{"missing": task.Clean(strings.Join(v.Missing, "; "))})
 			a.Message += ", some parts could not be read"
 		}
 		for _, c := range contradictions(a.Machine, v) {

@@ -15,8 +15,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// proofToken is the evidence of the outcome of the bootstrap token of a join.
-const proofToken = "join_token"
+// evidenceToken is the evidence of the outcome of the bootstrap token of a join.
+const evidenceToken = "join_token"
 
 // controlPlane is the role of a join of a control plane node.
 const controlPlane = "control-plane"
@@ -93,7 +93,7 @@ func (a joinStep) joinHost(
 			if err != nil || !node.Registered || state == providers.WorkRunning {
 				return false, err
 			}
-			a.Prove(nodeProof(spec.ClusterRef, node))
+			a.AddEvidence(nodeEvidence(spec.ClusterRef, node))
 			a.Message = "registered in " + spec.ClusterRef
 			return true, nil
 		})
@@ -139,9 +139,9 @@ func (a joinStep) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpe
 	})
 	switch {
 	case err == nil:
-		a.Prove(map[string]string{proofToken: "revoked"})
+		a.AddEvidence(map[string]string{evidenceToken: "revoked"})
 	case a.Term.Err() == nil:
-		a.Prove(map[string]string{proofToken: "not known to be revoked: it expires by itself"})
+		a.AddEvidence(map[string]string{evidenceToken: "not known to be revoked: it expires by itself"})
 		a.Say("cannot revoke the token of the join, it expires by itself: %v", err)
 	}
 }
@@ -165,7 +165,7 @@ func (a joinStep) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInC
 				a.awaits("the node to have " + lacks + " in " + ref)
 				return false, nil
 			}
-			a.Prove(nodeProof(ref, node))
+			a.AddEvidence(nodeEvidence(ref, node))
 			a.Message = "Ready in " + ref
 			return true, nil
 		})
@@ -203,14 +203,14 @@ func lacking(n providers.NodeStatus, s *holdfastv1.VerifyInCluster) string {
 	return strings.Join(lacks, ", ")
 }
 
-func nodeProof(ref string, n providers.NodeStatus) map[string]string {
-	proof := map[string]string{
+func nodeEvidence(ref string, n providers.NodeStatus) map[string]string {
+	evidence := map[string]string{
 		"cluster":    ref,
 		"registered": strconv.FormatBool(n.Registered),
 		"ready":      strconv.FormatBool(n.Ready),
 	}
 	if n.Node != "" {
-		proof["node"] = n.Node
+		evidence["node"] = n.Node
 	}
-	return proof
+	return evidence
 }

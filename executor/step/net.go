@@ -99,10 +99,10 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 		case rollback > 0 && !c.status.Confirmed:
 			return false, nil
 		}
-		c.Prove(map[string]string{"network": token})
+		c.AddEvidence(map[string]string{"network": token})
 		c.Message = "network configuration applied"
 		if c.moves {
-			c.Prove(map[string]string{fsm.EvidenceEndpoint: c.there.GetSpec().GetSshEndpoint()})
+			c.AddEvidence(map[string]string{fsm.EvidenceEndpoint: c.there.GetSpec().GetSshEndpoint()})
 			c.Message += ", the host answers at " + c.there.GetSpec().GetSshEndpoint()
 		}
 		return true, nil

@@ -30,7 +30,7 @@ func (a *Attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 		if got != want {
 			return false, nil
 		}
-		a.Prove(bootProof(got))
+		a.AddEvidence(bootEvidence(got))
 		a.Message = "next boot from " + got.Mode
 		return true, nil
 	}
@@ -38,7 +38,7 @@ func (a *Attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 		Reads: "boot device",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			got, err := boot.BootDevice(ctx, a.Machine)
-			return bootProof(got), err
+			return bootEvidence(got), err
 		},
 		Do: func(ctx context.Context) error {
 			if set, err := isSet(ctx); err != nil || set {
@@ -55,7 +55,7 @@ func (a *Attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 	}
 }
 
-func bootProof(d providers.BootDevice) map[string]string {
+func bootEvidence(d providers.BootDevice) map[string]string {
 	return map[string]string{
 		"boot_device": d.Mode,
 		"persistent":  strconv.FormatBool(d.Persistent),

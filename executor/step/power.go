@@ -12,15 +12,15 @@ import (
 
 // The evidence of power changes.
 const (
-	proofPower   = "power"
-	proofBootID  = "boot_id"
-	proofOffSeen = "power_off_seen"
+	evidencePower   = "power"
+	evidenceBootID  = "boot_id"
+	evidenceOffSeen = "power_off_seen"
 
 	// A soft off, recorded before it is requested.
-	proofSoftOff   = "soft_off_at"
-	proofSoftUntil = "soft_off_until"
-	proofSoftSent  = "soft_off_sent_at"  // the BMC accepted the request
-	proofSoftAgain = "soft_off_retry_at" // the second request, if the outcome of the first is unknown
+	evidenceSoftOff   = "soft_off_at"
+	evidenceSoftUntil = "soft_off_until"
+	evidenceSoftSent  = "soft_off_sent_at"  // the BMC accepted the request
+	evidenceSoftRetry = "soft_off_retry_at" // the second request, if the outcome of the first is unknown
 )
 
 // powerStep reads and changes the power of a machine through its BMC.
@@ -39,7 +39,7 @@ func (a *powerStep) power(s *holdfastv1.Power) Action {
 		Reads: "power",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			state, err := a.read(ctx)
-			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err
+			return map[string]string{evidencePower: string(state), "action": s.GetAction()}, err
 		},
 		Do: func(ctx context.Context) error {
 			switch s.GetAction() {
@@ -49,11 +49,11 @@ func (a *powerStep) power(s *holdfastv1.Power) Action {
 				return a.turn(ctx, providers.PowerOff, how)
 			}
 			a.resume()
-			if a.Before[proofPower] != string(providers.PowerOff) && a.Seen[proofOffSeen] == "" {
+			if a.Before[evidencePower] != string(providers.PowerOff) && a.Seen[evidenceOffSeen] == "" {
 				if err := a.turn(ctx, providers.PowerOff, how); err != nil {
 					return err
 				}
-				if err := a.Record(ctx, map[string]string{proofOffSeen: stamp(time.Now())}); err != nil {
+				if err := a.Record(ctx, map[string]string{evidenceOffSeen: stamp(time.Now())}); err != nil {
 					return err
 				}
 			}
@@ -81,7 +81,7 @@ func (a *powerStep) turn(ctx context.Context, want providers.PowerState, how sto
 		a.Message = "power is " + string(want)
 	}
 	if err == nil {
-		a.Prove(map[string]string{proofPower: string(want)})
+		a.AddEvidence(map[string]string{evidencePower: string(want)})
 	}
 	return err
 }

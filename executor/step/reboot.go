@@ -37,11 +37,11 @@ func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
 			if err != nil {
 				return nil, err
 			}
-			seen := map[string]string{proofPower: string(state)}
+			seen := map[string]string{evidencePower: string(state)}
 			// If the host does not answer there is no boot id to compare. Then the power
 			// state is the evidence.
 			if f, err := inspector.Inspect(ctx, a.Machine); err == nil && f.BootID != "" {
-				seen[proofBootID] = f.BootID
+				seen[evidenceBootID] = f.BootID
 			}
 			return seen, nil
 		},
@@ -67,11 +67,11 @@ func (a *Attempt) noBMC() bool {
 // observe the boot. It never uses the BMC's "cycle" (docs/concepts.md).
 func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, how stopping) error {
 	// Was it off already, or has an earlier leader or attempt powered it off, or even on again?
-	wasOff := a.Before[proofPower] == string(providers.PowerOff) || a.Seen[proofOffSeen] != ""
+	wasOff := a.Before[evidencePower] == string(providers.PowerOff) || a.Seen[evidenceOffSeen] != ""
 	if !wasOff {
 		// If a soft off is recorded, powerOff waits for it. In that case no earlier leader can
 		// have powered the machine on: that comes after off was recorded.
-		if a.Adopted && a.Seen[proofSoftOff] == "" {
+		if a.Adopted && a.Seen[evidenceSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
 				var err error
@@ -92,7 +92,7 @@ func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, h
 				return err
 			}
 		}
-		a.Prove(map[string]string{proofOffSeen: stamp(time.Now())})
+		a.AddEvidence(map[string]string{evidenceOffSeen: stamp(time.Now())})
 		// Record that the power was off before it is on again. Whatever happens after that, no
 		// attempt switches it off another time.
 		if err := a.Record(ctx, a.Seen); err != nil {
@@ -124,22 +124,22 @@ var errUnseen = errors.New("power was off and is on, the boot was not seen; it i
 // boot id with that of before the first press.
 func (a *powerStep) resume() {
 	for _, earlier := range a.Status.GetAttempts() {
-		off := earlier.GetEvidenceAfter()[proofOffSeen]
+		off := earlier.GetEvidenceAfter()[evidenceOffSeen]
 		if earlier.GetNumber() >= a.Op.Attempt || off == "" {
 			continue
 		}
-		if a.Seen[proofOffSeen] == "" {
+		if a.Seen[evidenceOffSeen] == "" {
 			a.Say("attempt %d has seen the power off: it is not switched off again", earlier.GetNumber())
 		}
 		a.Before = maps.Clone(a.Before)
 		if a.Before == nil {
 			a.Before = map[string]string{}
 		}
-		delete(a.Before, proofBootID)
-		if id := earlier.GetEvidenceBefore()[proofBootID]; id != "" {
-			a.Before[proofBootID] = id
+		delete(a.Before, evidenceBootID)
+		if id := earlier.GetEvidenceBefore()[evidenceBootID]; id != "" {
+			a.Before[evidenceBootID] = id
 		}
-		a.Prove(map[string]string{proofOffSeen: off})
+		a.AddEvidence(map[string]string{evidenceOffSeen: off})
 		return
 	}
 }
@@ -178,7 +178,7 @@ func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 	var since time.Time
 	return func(ctx context.Context) (bool, error) {
 		f, err := inspector.Inspect(ctx, a.Machine)
-		known := a.Before[proofBootID] != "" && f.ReachableReason != providers.BootNotReported
+		known := a.Before[evidenceBootID] != "" && f.ReachableReason != providers.BootNotReported
 		if err != nil || !f.HostUnobservable() || known || f.Power == providers.PowerOff {
 			since = time.Time{}
 			return a.bootedBy(f, err)
@@ -189,7 +189,7 @@ func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 		if time.Since(since) < a.Config.UnseenBoot {
 			return false, nil
 		}
-		a.Prove(map[string]string{proofPower: string(providers.PowerOn)})
+		a.AddEvidence(map[string]string{evidencePower: string(providers.PowerOn)})
 		a.Message = "power was off and is on: cannot observe whether the host is up (" + task.Clean(f.ReachableReason) + ")"
 		return true, nil
 	}
@@ -199,7 +199,7 @@ func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 // answer now. It may be shutting down or booting, for minutes, which must not be mistaken
 // for a host that was never asked to reboot.
 func (a *Attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
-	if a.Before[proofBootID] == "" {
+	if a.Before[evidenceBootID] == "" {
 		return nil
 	}
 	f, err := inspector.Inspect(ctx, a.Machine)
@@ -226,14 +226,14 @@ func (a *Attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 		}
 		return false, err
 	}
-	if old := a.Before[proofBootID]; old != "" {
+	if old := a.Before[evidenceBootID]; old != "" {
 		if f.BootID == "" || task.Value(f.BootID) == old {
 			return false, nil
 		}
-	} else if a.Seen[proofOffSeen] == "" && a.Before[proofPower] != string(providers.PowerOff) {
+	} else if a.Seen[evidenceOffSeen] == "" && a.Before[evidencePower] != string(providers.PowerOff) {
 		return false, nil
 	}
-	a.Prove(map[string]string{proofBootID: f.BootID, proofPower: string(providers.PowerOn)})
+	a.AddEvidence(map[string]string{evidenceBootID: f.BootID, evidencePower: string(providers.PowerOn)})
 	a.Message = "booted"
 	return true, nil
 }

@@ -139,7 +139,7 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 				return false, &Failure{fmt.Errorf("install finished, but the disk has %q, not %q",
 					task.Clean(st.Image), spec.Image)}
 			}
-			a.Prove(map[string]string{"image": st.Image})
+			a.AddEvidence(map[string]string{"image": st.Image})
 			a.Message = "installed " + st.Image
 			return true, nil
 		}
@@ -147,8 +147,8 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 	})
 }
 
-// proofMedium is the evidence of whether the boot medium of an install was ejected.
-const proofMedium = "boot_medium"
+// evidenceMedium is the evidence of whether the boot medium of an install was ejected.
+const evidenceMedium = "boot_medium"
 
 // endInstallTime bounds the time to end an install.
 const endInstallTime = 20 * time.Second
@@ -164,12 +164,12 @@ func (a installStep) endInstall(ender providers.InstallEnder) {
 		})
 		switch {
 		case err == nil:
-			a.Prove(map[string]string{proofMedium: "ejected"})
+			a.AddEvidence(map[string]string{evidenceMedium: "ejected"})
 			return
 		case a.Term.Err() != nil || a.Broken != nil:
 			return
 		case !passing(err) || wait.Sleep(ctx, a.Config.PollMax) != nil:
-			a.Prove(map[string]string{proofMedium: "not known to be ejected, but no longer served"})
+			a.AddEvidence(map[string]string{evidenceMedium: "not known to be ejected, but no longer served"})
 			a.Say("cannot eject the boot medium; it is no longer served, as its install has ended: %v", err)
 			return
 		}

@@ -15,9 +15,9 @@ import (
 
 // The evidence of a machine that is taken out.
 const (
-	proofWorkloads = "workloads" // why no workload is lost
-	proofWiped     = "wiped"     // what erased the disks
-	proofLight     = "locator_light"
+	evidenceWorkloads = "workloads" // why no workload is lost
+	evidenceWiped     = "wiped"     // what erased the disks
+	evidenceLight     = "locator_light"
 
 	disksErased = "disks erased "
 )
@@ -61,10 +61,10 @@ func (a rmaStep) rma(power providers.PowerController, s *holdfastv1.RmaAction) A
 				return ctx.Err()
 			}
 			if a.Seen[fsm.EvidenceDisks] == "" {
-				a.Prove(map[string]string{fsm.EvidenceDisks: "disks not erased"})
+				a.AddEvidence(map[string]string{fsm.EvidenceDisks: "disks not erased"})
 			}
 			reason, ticket := a.param(s.GetReason(), "reason"), a.param(s.GetTicket(), "ticket")
-			a.Prove(map[string]string{"reason": reason, "ticket": ticket})
+			a.AddEvidence(map[string]string{"reason": reason, "ticket": ticket})
 			a.Message = strings.TrimSpace(what+strings.TrimSpace(reason+" "+ticket)) + "; " + a.Seen[fsm.EvidenceDisks]
 			return nil
 		},
@@ -84,7 +84,7 @@ func (a rmaStep) spared(force bool) error {
 		why = "taken out by force: it is in a cluster and not drained"
 		a.Say("%s", why)
 	}
-	a.Prove(map[string]string{proofWorkloads: why})
+	a.AddEvidence(map[string]string{evidenceWorkloads: why})
 	return nil
 }
 
@@ -118,11 +118,11 @@ func (a rmaStep) undisturbed() string {
 // answer.
 func (a rmaStep) wiped() bool {
 	for _, earlier := range a.Status.GetAttempts() {
-		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
-			a.Prove(map[string]string{proofWiped: by, fsm.EvidenceDisks: disksErased + by})
+		if by := earlier.GetEvidenceAfter()[evidenceWiped]; by != "" {
+			a.AddEvidence(map[string]string{evidenceWiped: by, fsm.EvidenceDisks: disksErased + by})
 		}
 	}
-	return a.Seen[proofWiped] != ""
+	return a.Seen[evidenceWiped] != ""
 }
 
 // wipe erases the disks: from within the host if it can, otherwise with the provider's
@@ -130,7 +130,7 @@ func (a rmaStep) wiped() bool {
 func (a rmaStep) wipe(ctx context.Context) error {
 	var by string
 	if host, ok := a.Provider.(eraser); ok {
-		if a.Before[proofPower] != string(providers.PowerOn) {
+		if a.Before[evidencePower] != string(providers.PowerOn) {
 			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.Machine.GetMachineId(),
 				"its power is not on, and its host has to erase them: power it on first")
 		}
@@ -148,7 +148,7 @@ func (a rmaStep) wipe(ctx context.Context) error {
 		return providers.Errorf(providers.Unsupported, "wipe "+a.Machine.GetMachineId(),
 			"provider %s has neither %s nor a host that erases its own disks", a.Provider.Kind(), providers.CanImage)
 	}
-	return a.Record(ctx, map[string]string{proofWiped: by, fsm.EvidenceDisks: disksErased + by})
+	return a.Record(ctx, map[string]string{evidenceWiped: by, fsm.EvidenceDisks: disksErased + by})
 }
 
 // lightTime bounds the time spent on a locator light.
@@ -178,5 +178,5 @@ func (a rmaStep) light(ctx context.Context) {
 		is = providers.LightState("unknown: " + task.Clean(err.Error()))
 		a.Say("the locator light is not on: %v", err)
 	}
-	a.Prove(map[string]string{proofLight: string(is)})
+	a.AddEvidence(map[string]string{evidenceLight: string(is)})
 }

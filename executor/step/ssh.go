@@ -102,7 +102,7 @@ func (a *Attempt) command(
 		case providers.WorkRunning:
 			return false, nil
 		case providers.WorkDone:
-			a.Prove(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
+			a.AddEvidence(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
 			if st.ExitCode != 0 {
 				return false, &Failure{fmt.Errorf("command exited with %d", st.ExitCode)}
 			}

@@ -52,28 +52,28 @@ const waitSoftOff = "the operating system to power off"
 // grace time, softOff sends a second request, which is recorded too. A second request is
 // harmless, but cutting the power of a system that was never asked to shut down is not.
 func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool, err error) {
-	until, err := time.Parse(time.RFC3339Nano, a.Seen[proofSoftUntil])
+	until, err := time.Parse(time.RFC3339Nano, a.Seen[evidenceSoftUntil])
 	if asked := err == nil; asked {
 		// The wall clock may have jumped, so wait at most for the grace time.
 		if most := time.Now().Add(grace); until.After(most) {
 			until = most
 		}
-		a.Say("the operating system was asked to power off at %s, by an earlier leader", toSecond(a.Seen[proofSoftOff]))
+		a.Say("the operating system was asked to power off at %s, by an earlier leader", toSecond(a.Seen[evidenceSoftOff]))
 		if err := a.settle(ctx, a.is(providers.PowerOff)); err != nil {
 			return false, err
 		}
-	} else if until, err = a.askOff(ctx, proofSoftOff, grace); err != nil {
+	} else if until, err = a.askOff(ctx, evidenceSoftOff, grace); err != nil {
 		return false, err
 	}
 	if off, err := a.wentOff(ctx, until); off || err != nil {
 		return off, err
 	}
-	if a.Seen[proofSoftSent] == "" && a.Seen[proofSoftAgain] == "" {
+	if a.Seen[evidenceSoftSent] == "" && a.Seen[evidenceSoftRetry] == "" {
 		if end, ok := ctx.Deadline(); ok {
 			grace = min(grace, time.Until(end)/2)
 		}
 		a.Say("the earlier leader did not record whether the soft off was sent: requesting it again")
-		if until, err = a.askOff(ctx, proofSoftAgain, grace); err != nil {
+		if until, err = a.askOff(ctx, evidenceSoftRetry, grace); err != nil {
 			return false, err
 		}
 		if off, err := a.wentOff(ctx, until); off || err != nil {
@@ -85,12 +85,12 @@ func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool,
 }
 
 // askOff sends a soft off request and returns the end of the grace time. The time of the
-// request is recorded as the evidence named by proof. If the BMC does not support it, it is an
+// request is recorded as the evidence named by key. If the BMC does not support it, it is an
 // error: only an operator may decide to cut the power of a running system.
-func (a *powerStep) askOff(ctx context.Context, proof string, grace time.Duration) (time.Time, error) {
+func (a *powerStep) askOff(ctx context.Context, key string, grace time.Duration) (time.Time, error) {
 	now := time.Now()
 	a.awaits(waitSoftOff)
-	if err := a.Record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
+	if err := a.Record(ctx, map[string]string{key: stamp(now), evidenceSoftUntil: stamp(now.Add(grace))}); err != nil {
 		return time.Time{}, err
 	}
 	err := a.press(ctx, providers.ActionSoftOff)
@@ -104,7 +104,7 @@ func (a *powerStep) askOff(ctx context.Context, proof string, grace time.Duratio
 		return time.Time{}, err
 	}
 	now = time.Now()
-	return now.Add(grace), a.Record(ctx, map[string]string{proofSoftSent: stamp(now)})
+	return now.Add(grace), a.Record(ctx, map[string]string{evidenceSoftSent: stamp(now)})
 }
 
 // wentOff polls the machine until a time, and reports whether it is off.
@@ -124,10 +124,10 @@ func (a *powerStep) wentOff(ctx context.Context, until time.Time) (off bool, err
 }
 
 // toSecond returns a time of the evidence without fractions of a second.
-func toSecond(proof string) string {
-	t, err := time.Parse(time.RFC3339Nano, proof)
+func toSecond(value string) string {
+	t, err := time.Parse(time.RFC3339Nano, value)
 	if err != nil {
-		return proof
+		return value
 	}
 	return t.Format(time.RFC3339)
 }

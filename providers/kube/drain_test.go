@@ -112,9 +112,9 @@ func TestRefusedEvictions(t *testing.T) {
 	}
 }
 
-// TestDrainNeedsProof checks that a node is cordoned and drained only if it belongs to the machine
-// by evidence that the machine's agent cannot report.
-func TestDrainNeedsProof(t *testing.T) {
+// TestDrainNeedsEvidence checks that a node is cordoned and drained only if it belongs to the
+// machine by evidence that the machine's agent cannot report.
+func TestDrainNeedsEvidence(t *testing.T) {
 	reported := machine("m-1") // the system UUID is a fact that its agent reported
 	reported.Agent = &holdfastv1.AgentRecord{Hostname: "host-7"}
 	byBMC := nowhere("m-1")
