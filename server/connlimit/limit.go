@@ -24,9 +24,9 @@ type Config struct {
 	// one address: of IPv6, of one /64.
 	Total, PerAddress int
 	// Reserve is the number of further connections, which are closed unless their callers show a
-	// certificate within ProofTime (default 5 s).
-	Reserve   int
-	ProofTime time.Duration
+	// certificate within VerifyTime (default 5 s).
+	Reserve    int
+	VerifyTime time.Duration
 	// Verified is the number of exempt connections. More of them count as the others.
 	Verified int
 	// Idle is the time without traffic after which a connection may be closed for another one
@@ -61,12 +61,12 @@ const (
 type Limiter struct {
 	cfg Config
 
-	mu        sync.Mutex
-	all       *list.List // of *conn: plain connections, roughly by their last traffic
-	byAddress map[string]*list.List
-	unproved  *list.List // of *conn: in the reserve, the oldest first
-	verified  int
-	logged    time.Time
+	mu         sync.Mutex
+	all        *list.List // of *conn: plain connections, roughly by their last traffic
+	byAddress  map[string]*list.List
+	unverified *list.List // of *conn: in the reserve, the oldest first
+	verified   int
+	logged     time.Time
 
 	closed *prometheus.CounterVec
 }
@@ -74,11 +74,11 @@ type Limiter struct {
 // New returns a Limiter.
 func New(cfg Config) *Limiter {
 	cfg.Idle = cmp.Or(cfg.Idle, 10*time.Second)
-	cfg.ProofTime = cmp.Or(cfg.ProofTime, 5*time.Second)
+	cfg.VerifyTime = cmp.Or(cfg.VerifyTime, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	labels := prometheus.Labels{"port": cmp.Or(cfg.Port, "api")}
 	l := &Limiter{
-		cfg: cfg, all: list.New(), byAddress: map[string]*list.List{}, unproved: list.New(),
+		cfg: cfg, all: list.New(), byAddress: map[string]*list.List{}, unverified: list.New(),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_connections_closed_total",
 			Help: "Connections closed because callers hold too many or misuse them, by reason: " +
@@ -139,14 +139,14 @@ func (l *Limiter) place(c *conn) (victim *conn, reason string) {
 		l.join(c)
 		return victim, "idle"
 	}
-	if l.unproved.Len() >= l.cfg.Reserve {
-		if e := l.unproved.Front(); e != nil {
+	if l.unverified.Len() >= l.cfg.Reserve {
+		if e := l.unverified.Front(); e != nil {
 			victim, _ = e.Value.(*conn)
 			l.leave(victim)
 		}
 	}
-	c.inReserve = l.unproved.PushBack(c)
-	c.proof = time.AfterFunc(l.cfg.ProofTime, func() {
+	c.inReserve = l.unverified.PushBack(c)
+	c.verifyTimer = time.AfterFunc(l.cfg.VerifyTime, func() {
 		if l.expel(c) {
 			l.closed.WithLabelValues("no certificate").Inc()
 			_ = c.Close()
@@ -178,11 +178,11 @@ func (l *Limiter) join(c *conn) {
 
 // leave removes a connection from the lists.
 func (l *Limiter) leave(c *conn) {
-	if c.proof != nil {
-		c.proof.Stop()
+	if c.verifyTimer != nil {
+		c.verifyTimer.Stop()
 	}
 	if c.inReserve != nil {
-		l.unproved.Remove(c.inReserve)
+		l.unverified.Remove(c.inReserve)
 	}
 	if c.inAll != nil {
 		l.all.Remove(c.inAll)

@@ -84,13 +84,13 @@ func TestLimits(t *testing.T) {
 		{"idle ones, in all", connlimit.Config{Total: 2, PerAddress: 9, Reserve: 1, Idle: 1}, 0, 4, false, []int{0, 1}},
 		{"idle ones, of an address", connlimit.Config{Total: 9, PerAddress: 2, Reserve: 1, Idle: 1}, 0, 3, false, []int{0}},
 		{"busy ones: the new one has no certificate", connlimit.Config{Total: 2, PerAddress: 9, Reserve: 1, Idle: long,
-			ProofTime: 50 * time.Millisecond}, 0, 3, false, []int{2}},
+			VerifyTime: 50 * time.Millisecond}, 0, 3, false, []int{2}},
 		{"busy ones: the new one is an admin", connlimit.Config{Total: 2, PerAddress: 9, Reserve: 1, Idle: long,
-			Verified: 1, ProofTime: 50 * time.Millisecond}, 0, 3, true, nil},
+			Verified: 1, VerifyTime: 50 * time.Millisecond}, 0, 3, true, nil},
 		{"an admin behind many others", connlimit.Config{Total: 1, PerAddress: 9, Reserve: 2, Idle: long,
-			Verified: 1, ProofTime: long}, 0, 6, true, []int{1, 2, 3}},
+			Verified: 1, VerifyTime: long}, 0, 6, true, []int{1, 2, 3}},
 		{"peers do not count", connlimit.Config{Total: 1, PerAddress: 1, Reserve: 1, Idle: long, Verified: 3,
-			ProofTime: long}, 3, 4, false, nil},
+			VerifyTime: long}, 3, 4, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

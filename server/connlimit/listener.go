@@ -69,7 +69,7 @@ type conn struct {
 	last    atomic.Int64 // when there was traffic
 
 	inAll, inAddress, inReserve *list.Element
-	proof                       *time.Timer
+	verifyTimer                 *time.Timer
 	exempt, gone                bool
 }
 
