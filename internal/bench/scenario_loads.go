@@ -34,9 +34,9 @@ func setReads(ctx context.Context, l *lab, do turns) (err error) {
 		return err
 	}
 	c.add("reads.quiet", reads)
-	c.add("reads.writes", &contest.Under{Loader: reads, Beside: writes})
+	c.add("reads.writes", &contest.Under{Loader: reads, Background: writes})
 	c.add(fmt.Sprintf("reads.%d/s", pacedReads),
-		&contest.Under{Loader: &contest.Paced{Calls: reads, Rate: pacedReads}, Beside: writes})
+		&contest.Under{Loader: &contest.Paced{Calls: reads, Rate: pacedReads}, Background: writes})
 	return do(ctx, l, c.all)
 }
 

@@ -25,11 +25,11 @@ func (g *Gate) heartbeat(b *inbox, rpc raft.RPC) {
 	g.passHeartbeat(rpc, *handle)
 }
 
-func (g *Gate) passHeartbeat(rpc raft.RPC, beside func(raft.RPC)) {
+func (g *Gate) passHeartbeat(rpc raft.RPC, direct func(raft.RPC)) {
 	l := g.local.Load()
 	req, ok := rpc.Command.(*raft.AppendEntriesRequest)
 	if l == nil || !ok || req.Term <= l.Term() {
-		beside(rpc)
+		direct(rpc)
 		return
 	}
 	select {

@@ -9,7 +9,7 @@ import (
 
 // inTerm returns a gate whose peer is in a term, and the terms of the heartbeats that are handled
 // beside Raft's main loop.
-func inTerm(t *testing.T, term uint64) (g *Gate, beside <-chan uint64) {
+func inTerm(t *testing.T, term uint64) (g *Gate, direct <-chan uint64) {
 	t.Helper()
 	g = testGate(t)
 	attach(g, func(l *Local) { l.Term = func() uint64 { return term } })
@@ -37,19 +37,19 @@ func heartbeat(term uint64) *raft.AppendEntriesRequest {
 
 // TestHeartbeatsOfNewerTerms checks that only the main loop handles a heartbeat that ends a term.
 func TestHeartbeatsOfNewerTerms(t *testing.T) {
-	there, beside := inTerm(t, 7)
+	there, direct := inTerm(t, 7)
 	for _, tt := range []struct {
 		term   uint64
-		beside bool
+		direct bool
 	}{{6, true}, {7, true}, {8, false}} {
 		done := sendTo(t, there, heartbeat(tt.term))
 		select {
-		case <-beside:
-			if !tt.beside {
+		case <-direct:
+			if !tt.direct {
 				t.Errorf("term %d: got it handled beside the main loop", tt.term)
 			}
 		case rpc := <-there.Consumer():
-			if tt.beside {
+			if tt.direct {
 				t.Errorf("term %d: got it in the main loop", tt.term)
 			}
 			answer(rpc)

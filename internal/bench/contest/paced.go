@@ -53,14 +53,14 @@ func (p *Paced) Run(ctx context.Context, d time.Duration) ([]time.Duration, erro
 // Under is a Loader with other load, whose latencies do not count.
 type Under struct {
 	Loader
-	Beside Loader
+	Background Loader
 }
 
 // Run runs both loads for a time.
 func (u *Under) Run(ctx context.Context, d time.Duration) (latencies []time.Duration, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		_, err := u.Beside.Run(ctx, d)
+		_, err := u.Background.Run(ctx, d)
 		return err
 	})
 	g.Go(func() (err error) {

@@ -82,13 +82,13 @@ func TestInterleave(t *testing.T) {
 // TestUnder checks that both loads run, and that only one counts.
 func TestUnder(t *testing.T) {
 	var got []string
-	u := &Under{Loader: turns{"a", &got}, Beside: turns{"b", new([]string)}}
+	u := &Under{Loader: turns{"a", &got}, Background: turns{"b", new([]string)}}
 	if latencies, err := u.Run(t.Context(), time.Second); len(latencies) != 1 || err != nil || len(got) != 1 {
 		t.Errorf("got %v, %v, %v, want one latency", latencies, err, got)
 	}
-	broken := &Under{Loader: turns{"a", &got}, Beside: failing{}}
+	broken := &Under{Loader: turns{"a", &got}, Background: failing{}}
 	if _, err := broken.Run(t.Context(), time.Second); err == nil {
-		t.Error("failure beside it: got no error")
+		t.Error("failure in the background: got no error")
 	}
 }
 

@@ -49,14 +49,14 @@ type Member struct {
 // FindEtcd returns the path of etcd in the directory of another program or in $PATH. If there is
 // none it returns the reason in why.
 func FindEtcd(binary string) (program, why string) {
-	beside := filepath.Join(filepath.Dir(binary), "etcd")
-	if _, err := os.Stat(beside); err == nil {
-		return beside, ""
+	sibling := filepath.Join(filepath.Dir(binary), "etcd")
+	if _, err := os.Stat(sibling); err == nil {
+		return sibling, ""
 	}
 	if p, err := exec.LookPath("etcd"); err == nil {
 		return p, ""
 	}
-	return "", "there is no " + beside + " (make build-etcd), and no etcd in $PATH (apt-get install etcd-server)"
+	return "", "there is no " + sibling + " (make build-etcd), and no etcd in $PATH (apt-get install etcd-server)"
 }
 
 // StartEtcd starts etcd with its data below dir and waits until it has a leader.
