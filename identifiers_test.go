@@ -56,8 +56,7 @@ func except() map[string]string {
 	for _, e := range []struct{ reason, names string }{
 		{"become adopted", "attempts_taken_over "},
 		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats "},
-		{"become concurrent", "beside nonExclusive NonExclusive RunsNonExclusive AppendBeside log_beside_bytes " +
-			"TestConsoleRunsBesideActiveRun"},
+		{"become concurrent", "beside log_beside_bytes "},
 		{"become events", "news News NEWS news.go check_news.go AddNews FirstNews LastNews first_news last_news checkNews " +
 			"loadNews maxNews newsType newsTypes runNews poolNews serviceNews TestNews TestNewsOfANewCluster " +
 			"TestNewsOfARunIsSmall"},

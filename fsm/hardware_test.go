@@ -127,7 +127,7 @@ func TestUnreadHardwareIsKept(t *testing.T) {
 
 // A console does not block its machine, is the only console, and prevents the deletion of the
 // machine.
-func TestConsoleRunsBesideActiveRun(t *testing.T) {
+func TestConsoleIsConcurrent(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
 	console := start(t, p, "m", "c-1", "", "plan/console")

@@ -165,7 +165,7 @@ func (t *term) follow(ctx context.Context) error {
 			return ctx.Err()
 		case id := <-t.done:
 			r := t.runners[id]
-			if r.nonExclusive {
+			if r.concurrent {
 				t.consoleCount--
 			} else {
 				t.queue.done(r.line)
@@ -258,7 +258,7 @@ func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 }
 
 func (t *term) start(ctx context.Context, r *runner) {
-	if r.nonExclusive {
+	if r.concurrent {
 		t.consoleCount++
 	}
 	t.runners[r.id] = r

@@ -29,28 +29,28 @@ var (
 // runner drives one run in one term.
 type runner struct {
 	*term
-	line         line
-	id           string
-	nonExclusive bool            // the run is a console
-	place        int             // position in the queue, if it was queued
-	entered      bool            // it holds a place of the turnstile
-	run          *holdfastv1.Run // as of the begin of the attempt
-	plan         *holdfastv1.Plan
-	whole        context.Context // ends with the term
-	live         context.Context // ends with the term, or when the run is canceled
-	cancel       context.CancelCauseFunc
-	out          *runLog
-	log          *slog.Logger
+	line       line
+	id         string
+	concurrent bool            // the run is a console
+	place      int             // position in the queue, if it was queued
+	entered    bool            // it holds a place of the turnstile
+	run        *holdfastv1.Run // as of the begin of the attempt
+	plan       *holdfastv1.Plan
+	whole      context.Context // ends with the term
+	live       context.Context // ends with the term, or when the run is canceled
+	cancel     context.CancelCauseFunc
+	out        *runLog
+	log        *slog.Logger
 }
 
 func newRunner(ctx context.Context, t *term, w waiting, at line) *runner {
 	run := w.run
 	r := &runner{
-		term:         t,
-		line:         at,
-		id:           run.GetRunId(),
-		nonExclusive: run.GetBeside(),
-		place:        w.place,
+		term:       t,
+		line:       at,
+		id:         run.GetRunId(),
+		concurrent: run.GetBeside(),
+		place:      w.place,
 	}
 	r.log = t.cfg.Logger.With("run", r.id, "machine", run.GetMachineId(), "request_id", run.GetRequestId())
 	r.whole = ctx

@@ -39,7 +39,7 @@ func DeleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *refusal.Error {
 
 // ConsoleOf returns the run that keeps the console of a machine open.
 func ConsoleOf(s *core.State, machineID string) (*holdfastv1.Run, bool) {
-	return s.Runs.Lookup(schema.RunsNonExclusive, machineID)
+	return s.Runs.Lookup(schema.RunsConcurrent, machineID)
 }
 
 // endMachineLeases ends both kinds of lease that a machine can have.

@@ -51,7 +51,7 @@ func AppendInstallLog(t *core.Tx, c *internalv1.AppendInstallLog) (*holdfastv1.I
 	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
 		fresh := c.GetData()[skip:]
 		run = shallow.Run(run)
-		runs.AppendBeside(t, run, &holdfastv1.LogChunk{
+		runs.AppendReported(t, run, &holdfastv1.LogChunk{
 			Ts: t.Now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
 		})
 		i.LogBytes += int64(len(fresh))

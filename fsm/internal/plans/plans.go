@@ -26,9 +26,9 @@ func Braked(p *holdfastv1.Plan) bool {
 	})
 }
 
-// NonExclusive reports whether runs of a plan may run besides the active run of their
+// Concurrent reports whether runs of a plan may run at the same time as the active run of their
 // machine.
-func NonExclusive(p *holdfastv1.Plan) bool {
+func Concurrent(p *holdfastv1.Plan) bool {
 	exclusive := func(s *holdfastv1.Step) bool { return !stepkind.Of(s).GetConcurrent() }
 	return len(p.GetSteps()) > 0 && !slices.ContainsFunc(p.GetSteps(), exclusive)
 }

@@ -62,9 +62,9 @@ func appendLog(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) *refusa
 	return err
 }
 
-// AppendBeside appends to a run's log on behalf of others than the executor. The executor's
+// AppendReported appends to a run's log on behalf of others than the executor. The executor's
 // offsets do not count these bytes. The caller stores the run.
-func AppendBeside(t *core.Tx, run *holdfastv1.Run, c *holdfastv1.LogChunk) {
+func AppendReported(t *core.Tx, run *holdfastv1.Run, c *holdfastv1.LogChunk) {
 	before := run.GetLogBytes()
 	own := &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}
 	_ = appendLog(t, run, own) // it leaves no gap

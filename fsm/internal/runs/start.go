@@ -87,8 +87,8 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if err := checkParams(t, plan, c.GetParams()); err != nil {
 		return nil, err
 	}
-	beside := plans.NonExclusive(plan)
-	if err := startable(t, m, plan, c, beside); err != nil {
+	concurrent := plans.Concurrent(plan)
+	if err := startable(t, m, plan, c, concurrent); err != nil {
 		return nil, err
 	}
 	if !lex.ValidName(c.GetRunId(), 64) { // with an empty id the machine would seem free
@@ -106,8 +106,8 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		return nil, err
 	}
 	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
-	run.MachinePhaseBefore, run.Beside, run.Pool = m.GetStatus().GetPhase(), beside, m.GetSpec().GetPool()
-	if !beside {
+	run.MachinePhaseBefore, run.Beside, run.Pool = m.GetStatus().GetPhase(), concurrent, m.GetSpec().GetPool()
+	if !concurrent {
 		m = shallow.Machine(m)
 		m.Status.ActiveRunId = run.GetRunId()
 		fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
@@ -125,7 +125,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 }
 
 func startable(
-	t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool,
+	t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, concurrent bool,
 ) *refusal.Error {
 	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 		return refusal.New(refusal.FailedPrecondition, "MACHINE_RETIRED",
@@ -158,7 +158,7 @@ func startable(
 			return err
 		}
 	}
-	if beside {
+	if concurrent {
 		return consoleFree(t, m.GetMachineId())
 	}
 	if run := m.GetStatus().GetActiveRunId(); run != "" {

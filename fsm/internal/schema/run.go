@@ -52,19 +52,19 @@ func (c Cohort) FleetKey() string { return c.Plan + "\x00" + c.Image + "\x00" }
 
 // The indexes of runs.
 const (
-	RunsByRequest    = iota // machine/request: the run of a request id, kept permanently
-	RunsByTime              // all
-	RunsByMachine           // machine/time
-	RunsActive              // PENDING and RUNNING, by time
-	RunsPending             // PENDING, by time
-	RunsUncompacted         // ended, with an uncompressed log
-	RunsNonExclusive        // active besides the machine's exclusive run, by machine
-	RunsUnarchived          // ended, with unarchived steps and log, by time
-	RunsArchived            // archived, by time
-	RunsRunning             // RUNNING and driven by the executor, by plan, image and pool
-	RunsByImage             // active, by Run.image; see the field
-	RunsByPlan              // active, by plan
-	runIndexes              // the number of indexes
+	RunsByRequest   = iota // machine/request: the run of a request id, kept permanently
+	RunsByTime             // all
+	RunsByMachine          // machine/time
+	RunsActive             // PENDING and RUNNING, by time
+	RunsPending            // PENDING, by time
+	RunsUncompacted        // ended, with an uncompressed log
+	RunsConcurrent         // concurrent with the machine's exclusive run, by machine
+	RunsUnarchived         // ended, with unarchived steps and log, by time
+	RunsArchived           // archived, by time
+	RunsRunning            // RUNNING and driven by the executor, by plan, image and pool
+	RunsByImage            // active, by Run.image; see the field
+	RunsByPlan             // active, by plan
+	runIndexes             // the number of indexes
 )
 
 // Runs returns the schema of runs.
@@ -105,7 +105,7 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 			add(RunsByImage, NameKey(r.GetImage()))
 		}
 		if r.GetBeside() {
-			add(RunsNonExclusive, r.GetMachineId())
+			add(RunsConcurrent, r.GetMachineId())
 		}
 	case r.GetArchive() == nil:
 		add(RunsUnarchived, created)
