@@ -26,12 +26,12 @@ func (g machineGenerator) machine() *holdfastv1.Machine {
 	if g.rarely("with a provider") {
 		m.Spec.Provider = g.id("dc", 2)
 	}
-	g.place(m)
+	g.assign(m)
 	return m
 }
 
-// place often assigns a pool and secrets to a machine.
-func (g machineGenerator) place(m *holdfastv1.Machine) {
+// assign often assigns a pool and secrets to a machine.
+func (g machineGenerator) assign(m *holdfastv1.Machine) {
 	if n := g.Choose("in pool", poolIDs+1); n < poolIDs {
 		m.Spec.Pool = poolID(n)
 	}

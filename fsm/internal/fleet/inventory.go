@@ -45,9 +45,10 @@ func conflict(t *core.Tx, other *holdfastv1.Machine, format string, args ...any)
 // ReasonMachineConflict is the reason for refusing a machine with a value that another one has.
 const ReasonMachineConflict = "MACHINE_CONFLICT"
 
-// checkPlaces refuses an endpoint at which each peer would reach itself or its cloud, if the caller
-// is limited to pools. It could otherwise probe and use what only the peers' hosts may reach.
-func checkPlaces(t *core.Tx, old, m *holdfastv1.Machine) *refusal.Error {
+// checkEndpoints refuses an endpoint at which each peer would reach itself or its cloud, if the
+// caller is limited to pools. It could otherwise probe and use what only the peers' hosts may
+// reach.
+func checkEndpoints(t *core.Tx, old, m *holdfastv1.Machine) *refusal.Error {
 	if !access.Scoped(t) {
 		return nil
 	}
@@ -56,7 +57,7 @@ func checkPlaces(t *core.Tx, old, m *holdfastv1.Machine) *refusal.Error {
 		{"ssh_endpoint", old.GetSpec().GetSshEndpoint(), m.GetSpec().GetSshEndpoint()},
 	} {
 		if f.is != f.was {
-			if err := CheckPlace(t, "machine.spec."+f.name, f.is); err != nil {
+			if err := CheckEndpoint(t, "machine.spec."+f.name, f.is); err != nil {
 				return err
 			}
 		}
@@ -64,8 +65,8 @@ func checkPlaces(t *core.Tx, old, m *holdfastv1.Machine) *refusal.Error {
 	return nil
 }
 
-// CheckPlace is checkPlaces for one endpoint in a field of a request.
-func CheckPlace(t *core.Tx, field, endpoint string) *refusal.Error {
+// CheckEndpoint is checkEndpoints for one endpoint in a field of a request.
+func CheckEndpoint(t *core.Tx, field, endpoint string) *refusal.Error {
 	if what := lex.PeerOnly(endpoint); what != "" && access.Scoped(t) {
 		return refusal.InvalidField(field, "%q is %s: enter the address of the machine, or ask an operator of all pools",
 			lex.Clip(endpoint, 100), what)
@@ -121,7 +122,7 @@ func RegisterMachine(t *core.Tx, c *internalv1.RegisterMachine) (*holdfastv1.Mac
 	if m.Spec == nil {
 		m.Spec = &holdfastv1.MachineSpec{}
 	}
-	if err := checkPlaces(t, nil, m); err != nil {
+	if err := checkEndpoints(t, nil, m); err != nil {
 		return nil, err
 	}
 	if err := checkOwned(t, m); err != nil {
@@ -157,7 +158,7 @@ func UpdateMachine(t *core.Tx, c *internalv1.UpdateMachine) (*holdfastv1.Machine
 }
 
 func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machine, *refusal.Error) {
-	if err := checkPlaces(t, old, m); err != nil {
+	if err := checkEndpoints(t, old, m); err != nil {
 		return nil, err
 	}
 	if err := checkOwned(t, m); err != nil {

@@ -143,7 +143,7 @@ func targetID(t *core.Tx, target *holdfastv1.ServiceTarget) string {
 	if target.GetServiceName() == "" {
 		return id
 	}
-	for _, s := range t.Services.Scan(schema.ServicesByPlace, schema.PlaceKey(target), "") {
+	for _, s := range t.Services.Scan(schema.ServicesByEndpoint, schema.EndpointKey(target), "") {
 		if id != "" {
 			return ""
 		}

@@ -236,5 +236,5 @@ func checkParams(t *core.Tx, plan *holdfastv1.Plan, params map[string]string) *r
 	if err := plans.CheckParams(plan, params); err != nil {
 		return err
 	}
-	return fleet.CheckPlace(t, "params.new_ssh_endpoint", params["new_ssh_endpoint"])
+	return fleet.CheckEndpoint(t, "params.new_ssh_endpoint", params["new_ssh_endpoint"])
 }

@@ -201,13 +201,13 @@ func Providers() *table.Schema[*holdfastv1.PlatformProvider] {
 
 // The indexes of services.
 const (
-	ServicesGone    = iota // deregistered services, by time
-	ServicesByPlace        // the others, by PlaceKey
-	serviceIndexes         // the number of indexes
+	ServicesGone       = iota // deregistered services, by time
+	ServicesByEndpoint        // the others, by EndpointKey
+	serviceIndexes            // the number of indexes
 )
 
-// PlaceKey returns the index key of a service's name, host and port, which are single lines.
-func PlaceKey(s *holdfastv1.ServiceTarget) string {
+// EndpointKey returns the index key of a service's name, host and port, which are single lines.
+func EndpointKey(s *holdfastv1.ServiceTarget) string {
 	return s.GetServiceName() + "\n" + s.GetHost() + "\n" + Ordered(uint64(s.GetPort()))
 }
 
@@ -221,7 +221,7 @@ func Services() *table.Schema[*holdfastv1.Service] {
 			if s.GetDeregistered() {
 				add(ServicesGone, OrderedTime(s.GetUpdatedAt(), ""))
 			} else {
-				add(ServicesByPlace, PlaceKey(s.GetTarget()))
+				add(ServicesByEndpoint, EndpointKey(s.GetTarget()))
 			}
 		},
 	}
