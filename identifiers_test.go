@@ -55,7 +55,7 @@ func except() map[string]string {
 	all := map[string]string{}
 	for _, e := range []struct{ reason, names string }{
 		{"becomes attempts_adopted in the report of the demo", "attempts_taken_over"},
-		{"become heartbeats, keepalives or, for Raft, no-ops", "beat beats Beat BeatInterval lastBeat wantBeat missedBeats"},
+		{"become no-ops of Raft", "beat beats Beat BeatInterval"},
 		{"become concurrent in the API", "beside log_beside_bytes"},
 		{"become events", "news News NEWS news.go check_news.go AddNews FirstNews LastNews first_news last_news checkNews " +
 			"loadNews maxNews newsType newsTypes runNews poolNews serviceNews TestNews TestNewsOfANewCluster " +

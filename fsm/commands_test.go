@@ -79,12 +79,12 @@ func TestRaiseToNewLevel(t *testing.T) {
 	}
 	raise := &internalv1.Command{FeatureLevel: Level1, Op: &internalv1.Command_RaiseFeatureLevel{
 		RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: testLevel}}}
-	beat := &internalv1.Command{FeatureLevel: testLevel, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}
+	noOp := &internalv1.Command{FeatureLevel: testLevel, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}
 	f := newAtTestLevel()
 	if f.View().Has(testLevel) {
 		t.Error("a new state has the level")
 	}
-	for i, c := range []*internalv1.Command{raise, beat} {
+	for i, c := range []*internalv1.Command{raise, noOp} {
 		if rs := f.Apply(uint64(i)+1, 1, entry(c)); len(rs) != 1 || rs[0].Err != nil || f.HaltError() != nil {
 			t.Fatalf("command %d: got %v, halt error %v, want it applied", i, rs, f.HaltError())
 		}
@@ -92,7 +92,7 @@ func TestRaiseToNewLevel(t *testing.T) {
 	if !f.View().Has(testLevel) {
 		t.Errorf("got level %d, want %d", f.View().Meta().GetFeatureLevel(), testLevel)
 	}
-	for _, c := range []*internalv1.Command{raise, beat} {
+	for _, c := range []*internalv1.Command{raise, noOp} {
 		old := New()
 		if rs := old.Apply(1, 1, entry(c)); rs != nil || old.HaltError() == nil || old.Applied() != 0 {
 			t.Errorf("a build without the level: got %v, halt error %v, applied %d, want a halt at 0",

@@ -34,7 +34,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 		return fsmtest.Command(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
 			Steps: []*holdfastv1.Step{fsmtest.Step("ssh"), s}}})
 	}
-	beat := func(change func(*internalv1.Command)) *internalv1.Command {
+	noOp := func(change func(*internalv1.Command)) *internalv1.Command {
 		c := fsmtest.Command(&internalv1.Beat{})
 		change(c)
 		return c
@@ -43,13 +43,13 @@ func TestUnknownCommandsHalt(t *testing.T) {
 		name string
 		c    *internalv1.Command
 	}{
-		{"level", beat(func(c *internalv1.Command) { c.FeatureLevel = fsm.FeatureLevel + 1 })},
+		{"level", noOp(func(c *internalv1.Command) { c.FeatureLevel = fsm.FeatureLevel + 1 })},
 		{"no operation", &internalv1.Command{}},
 		{"operation", future(&internalv1.Command{})},
-		{"field of the command", future(beat(func(*internalv1.Command) {}))},
+		{"field of the command", future(noOp(func(*internalv1.Command) {}))},
 		{"field of the operation", fsmtest.Command(future(&internalv1.Beat{}))},
 		{"field of the time",
-			beat(func(c *internalv1.Command) { c.Time = future(&timestamppb.Timestamp{Seconds: 1_769_699_400}) })},
+			noOp(func(c *internalv1.Command) { c.Time = future(&timestamppb.Timestamp{Seconds: 1_769_699_400}) })},
 		{"nested field", register(&holdfastv1.Machine{MachineId: "m", Spec: future(&holdfastv1.MachineSpec{Rack: "r7"})})},
 		{"field in a list", register(&holdfastv1.Machine{MachineId: "m", Status: &holdfastv1.MachineStatus{
 			Conditions: []*holdfastv1.Condition{{Type: "Reachable"}, future(&holdfastv1.Condition{Type: "Degraded"})}}})},

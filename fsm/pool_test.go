@@ -21,8 +21,8 @@ func registerPoolOp(id string) *internalv1.RegisterPool {
 				{Id: 1, Model: "A100", TotalVramGb: new(float64(80))}}}}
 }
 
-// beat records a heartbeat of a pool.
-func beat(t *testing.T, p *fsmtest.Peer, id string, clock int64, gpus ...*holdfastv1.Gpu) *holdfastv1.Pool {
+// heartbeat records a heartbeat of a pool.
+func heartbeat(t *testing.T, p *fsmtest.Peer, id string, clock int64, gpus ...*holdfastv1.Gpu) *holdfastv1.Pool {
 	t.Helper()
 	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000,
 		Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: ref(ofPool, id, 0),
@@ -45,8 +45,8 @@ func TestPoolStates(t *testing.T) {
 		got.GetDeclared() || got.GetAvailableVramGb() != 0 || got.GetLastHeartbeat() != nil {
 		t.Errorf("registered: %v", got)
 	}
-	got := beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)),
-		Workers: []string{"worker-abc"}, TemperatureCelsius: new(float64(65))},
+	got := heartbeat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: new(float64(24)),
+		AvailableVramGb: new(float64(8)), Workers: []string{"worker-abc"}, TemperatureCelsius: new(float64(65))},
 		&holdfastv1.Gpu{Id: 2, AvailableVramGb: new(float64(1))})
 	if got.GetStatus() != holdfastv1.Pool_HEALTHY || got.GetAvailableVramGb() != 8 ||
 		!got.GetLastHeartbeat().AsTime().Equal(p.Now) || got.GetUptimeSeconds() != 3600 {
@@ -68,7 +68,7 @@ func TestPoolStates(t *testing.T) {
 	if got := getPool(t, p, "p-1"); got.GetStatus() != holdfastv1.Pool_UNAVAILABLE || got.GetAvailableVramGb() != 0 {
 		t.Errorf("unavailable: %v", got)
 	}
-	if got := beat(t, p, "p-1", 50); got.GetStatus() != holdfastv1.Pool_HEALTHY ||
+	if got := heartbeat(t, p, "p-1", 50); got.GetStatus() != holdfastv1.Pool_HEALTHY ||
 		lease(t, p, ofPool, "p-1").GetTtlMs() != 30_000 {
 		t.Errorf("after the next heartbeat: %v", got)
 	}
@@ -81,7 +81,7 @@ func TestPoolStates(t *testing.T) {
 	}
 	before := dump(t, p)
 	do(t, p, &internalv1.DeregisterPool{PoolId: "p-1", Reason: "again"})
-	beat(t, p, "p-1", 50)
+	heartbeat(t, p, "p-1", 50)
 	do(t, p, &internalv1.SweepPools{PoolIds: []string{"p-1", "p-none"}}) // too early
 	if diff := before.Diff(dump(t, p)); diff != "" {
 		t.Errorf("a pool that was deregistered has changed:\n%s", diff)
@@ -98,7 +98,7 @@ func TestPoolStates(t *testing.T) {
 		t.Errorf("archived: %v", got)
 	}
 	do(t, p, &internalv1.DeregisterPool{PoolId: "p-1"})
-	if got := beat(t, p, "p-1", 60); got.GetStatus() != holdfastv1.Pool_ARCHIVED {
+	if got := heartbeat(t, p, "p-1", 60); got.GetStatus() != holdfastv1.Pool_ARCHIVED {
 		t.Errorf("a heartbeat brought it back: %v", got)
 	}
 	do(t, p, registerPoolOp("p-1"))

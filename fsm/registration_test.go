@@ -36,7 +36,7 @@ func TestRegisteringAgainKeepsPlacement(t *testing.T) {
 	} {
 		p := fsmtest.NewPeer()
 		do(t, p, registerPoolOp("p-1"))
-		beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)),
+		heartbeat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: new(float64(24)), AvailableVramGb: new(float64(8)),
 			Workers: []string{"w"}})
 		if tt.expired {
 			expire(t, p, 100, ref(ofPool, "p-1", 1))

@@ -58,7 +58,7 @@ func TestHeartbeatsAreFinite(t *testing.T) {
 	n, leases := nodetest.New(), &heard{}
 	n.Machine(t, "m-1")
 	s, c := serve(t, n, Config{Leases: leases})
-	beats, direct := holdfastv1.NewHeartbeatServiceClient(c.conn), s.Heartbeats()
+	rpc, direct := holdfastv1.NewHeartbeatServiceClient(c.conn), s.Heartbeats()
 	as := auth.NewContext(testCtx(t),
 		&auth.Caller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN,
 			Method: auth.MethodCertificate}, Source: "10.0.0.1", Peer: "p1", Method: "POST /x"})
@@ -66,16 +66,16 @@ func TestHeartbeatsAreFinite(t *testing.T) {
 		return &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1",
 			Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: 7}}
 	}
-	beat := func() *holdfastv1.HeartbeatPoolRequest {
+	pool := func() *holdfastv1.HeartbeatPoolRequest {
 		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1",
 			Gpus: []*holdfastv1.Gpu{{TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(8),
 				TemperatureCelsius: new(math.Inf(1))}}}
 	}
 	for name, call := range map[string]func() error{
-		"keepalive by gRPC": func() error { _, err := beats.KeepMachineAlive(testCtx(t), alive()); return err },
+		"keepalive by gRPC": func() error { _, err := rpc.KeepMachineAlive(testCtx(t), alive()); return err },
 		"keepalive by HTTP": func() error { _, err := direct.KeepMachineAlive(as, alive()); return err },
-		"heartbeat by gRPC": func() error { _, err := beats.HeartbeatPool(testCtx(t), beat()); return err },
-		"heartbeat by HTTP": func() error { _, err := direct.HeartbeatPool(as, beat()); return err },
+		"heartbeat by gRPC": func() error { _, err := rpc.HeartbeatPool(testCtx(t), pool()); return err },
+		"heartbeat by HTTP": func() error { _, err := direct.HeartbeatPool(as, pool()); return err },
 	} {
 		if err := call(); err != nil {
 			t.Errorf("%s: got error %v, want none", name, err)
@@ -94,14 +94,14 @@ func TestHeartbeatsAreFinite(t *testing.T) {
 func TestImpossibleHeartbeats(t *testing.T) {
 	n, leases := nodetest.New(), &heard{}
 	_, c := serve(t, n, Config{Leases: leases})
-	beats := holdfastv1.NewHeartbeatServiceClient(c.conn)
+	rpc := holdfastv1.NewHeartbeatServiceClient(c.conn)
 	for want, g := range map[string]*holdfastv1.Gpu{
 		"gpus[0].total_vram_gb: is NaN":      {TotalVramGb: new(math.NaN())},
 		"gpus[0].available_vram_gb: is -Inf": {TotalVramGb: proto.Float64(80), AvailableVramGb: new(math.Inf(-1))},
 		"gpus[0]: VRAM":                      {TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(-1)},
 		"gpus[0].available_vram_gb: is 81":   {TotalVramGb: proto.Float64(80), AvailableVramGb: proto.Float64(81)},
 	} {
-		_, err := beats.HeartbeatPool(testCtx(t), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{g}})
+		_, err := rpc.HeartbeatPool(testCtx(t), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{g}})
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want that %s", err, want)
 		}
@@ -115,14 +115,14 @@ func TestImpossibleHeartbeats(t *testing.T) {
 func TestImpossibleTemperatures(t *testing.T) {
 	n, leases := nodetest.New(), &heard{}
 	_, c := serve(t, n, Config{Leases: leases})
-	beats := holdfastv1.NewHeartbeatServiceClient(c.conn)
+	rpc := holdfastv1.NewHeartbeatServiceClient(c.conn)
 	for _, tt := range []struct {
 		celsius float64
 		known   bool
 	}{
 		{65, true}, {-40, true}, {0, true}, {-400, false}, {1e9, false}, {math.Inf(1), false}, {math.NaN(), false},
 	} {
-		_, err := beats.HeartbeatPool(testCtx(t), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1",
+		_, err := rpc.HeartbeatPool(testCtx(t), &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1",
 			Gpus: []*holdfastv1.Gpu{{TotalVramGb: proto.Float64(80), TemperatureCelsius: new(tt.celsius)}}})
 		said, jsonErr := protojson.Marshal(leases.last)
 		if err != nil || jsonErr != nil || strings.Contains(string(said), "temperatureCelsius") != tt.known {

@@ -49,9 +49,9 @@ type way struct {
 	mu      sync.Mutex
 	refused []string // in the audit trail
 
-	alive func(context.Context, *holdfastv1.KeepMachineAliveRequest) (proto.Message, error)
-	beat  func(context.Context, *holdfastv1.HeartbeatPoolRequest) (proto.Message, error)
-	ping  func(context.Context, *holdfastv1.PingServiceRequest) (proto.Message, error)
+	alive     func(context.Context, *holdfastv1.KeepMachineAliveRequest) (proto.Message, error)
+	heartbeat func(context.Context, *holdfastv1.HeartbeatPoolRequest) (proto.Message, error)
+	ping      func(context.Context, *holdfastv1.PingServiceRequest) (proto.Message, error)
 }
 
 func newWay(t *testing.T, direct bool) *way {
@@ -90,7 +90,7 @@ func newWay(t *testing.T, direct bool) *way {
 		w.alive = func(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (proto.Message, error) {
 			return h.KeepMachineAlive(ctx, r)
 		}
-		w.beat = func(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (proto.Message, error) {
+		w.heartbeat = func(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (proto.Message, error) {
 			return h.HeartbeatPool(ctx, r)
 		}
 		w.ping = func(ctx context.Context, r *holdfastv1.PingServiceRequest) (proto.Message, error) {
@@ -102,7 +102,7 @@ func newWay(t *testing.T, direct bool) *way {
 	w.alive = func(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (proto.Message, error) {
 		return c.KeepMachineAlive(ctx, r)
 	}
-	w.beat = func(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (proto.Message, error) {
+	w.heartbeat = func(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (proto.Message, error) {
 		return c.HeartbeatPool(ctx, r)
 	}
 	w.ping = func(ctx context.Context, r *holdfastv1.PingServiceRequest) (proto.Message, error) {
@@ -166,7 +166,7 @@ func TestHeartbeatsAreCalls(t *testing.T) {
 				},
 				"heartbeat": func(w *way) (proto.Message,
 					error) {
-					return w.beat(ctx, &holdfastv1.HeartbeatPoolRequest{PoolId: id})
+					return w.heartbeat(ctx, &holdfastv1.HeartbeatPoolRequest{PoolId: id})
 				},
 				"ping": func(w *way) (proto.Message, error) { return w.ping(ctx, &holdfastv1.PingServiceRequest{Id: id}) },
 			} {

@@ -65,7 +65,7 @@ func TestClientFollowsDocument(t *testing.T) {
 			t.Errorf("register (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(decode(`{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":24,"available_vram_gb":8,"workers":["worker-abc"],"temperature_celsius":65}],
-			"workers_total":1,"workers_ready":1,"workers_busy":0,"uptime_seconds":3600}`), o.lastBeat); diff != "" {
+			"workers_total":1,"workers_ready":1,"workers_busy":0,"uptime_seconds":3600}`), o.lastHeartbeat); diff != "" {
 			t.Errorf("heartbeat (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]map[string]any{decode(`{"pool_id":"pool-1","reason":"graceful_shutdown"}`)},
@@ -88,8 +88,8 @@ func TestClientWithoutGPUs(t *testing.T) {
 		if _, ok := o.registers[0]["gpus"].([]any); !ok {
 			t.Errorf("register: got gpus %v, want a list", o.registers[0]["gpus"])
 		}
-		if _, ok := o.lastBeat["gpus"].([]any); !ok {
-			t.Errorf("heartbeat: got gpus %v, want a list", o.lastBeat["gpus"])
+		if _, ok := o.lastHeartbeat["gpus"].([]any); !ok {
+			t.Errorf("heartbeat: got gpus %v, want a list", o.lastHeartbeat["gpus"])
 		}
 	})
 }
@@ -119,13 +119,13 @@ func TestClientObeysRequestedInterval(t *testing.T) {
 				_, stop := start(t, cfg, gpus())
 				sleep(20 * time.Minute)
 				stop()
-				for i := 1; i < len(o.beats); i++ {
-					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.want || d < tt.want*9/10 {
+				for i := 1; i < len(o.heartbeats); i++ {
+					if d := o.heartbeats[i].Sub(o.heartbeats[i-1]); d > tt.want || d < tt.want*9/10 {
 						t.Fatalf("heartbeat %d: got it after %v, want %v or up to a tenth less", i, d, tt.want)
 					}
 				}
-				if len(o.beats) < int(20*time.Minute/tt.want) || len(o.registers) != 1 {
-					t.Errorf("got %d heartbeats and %d registrations in 20 minutes", len(o.beats), len(o.registers))
+				if len(o.heartbeats) < int(20*time.Minute/tt.want) || len(o.registers) != 1 {
+					t.Errorf("got %d heartbeats and %d registrations in 20 minutes", len(o.heartbeats), len(o.registers))
 				}
 			})
 		})
@@ -223,8 +223,8 @@ func TestClientSurvivesFaults(t *testing.T) {
 					t.Errorf("got %d registrations and %d deregistrations, want %d and 1", len(o.registers), len(o.deregisters),
 						tt.registers)
 				}
-				for i := 1; i < len(o.beats); i++ {
-					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.gap {
+				for i := 1; i < len(o.heartbeats); i++ {
+					if d := o.heartbeats[i].Sub(o.heartbeats[i-1]); d > tt.gap {
 						t.Errorf("got %v without a heartbeat, want at most %v", d, tt.gap)
 					}
 				}
@@ -243,9 +243,9 @@ func TestClientRegistersAgainWhenForgotten(t *testing.T) {
 		s.change(func(s *source) { s.state.GPUs[0].AvailableVRAMGB = new(3) })
 		o.forget()
 		sleep(10 * time.Second)
-		beat := o.lastBeat["gpus"].([]any)[0].(map[string]any)
-		if len(o.registers) != 2 || beat["available_vram_gb"] != 3.0 {
-			t.Errorf("got %d registrations, last heartbeat %v", len(o.registers), beat)
+		gpu := o.lastHeartbeat["gpus"].([]any)[0].(map[string]any)
+		if len(o.registers) != 2 || gpu["available_vram_gb"] != 3.0 {
+			t.Errorf("got %d registrations, last heartbeat %v", len(o.registers), gpu)
 		}
 		stop()
 	})

@@ -20,14 +20,14 @@ type orchestratord struct {
 	token    string // empty: none is needed
 	interval int    // interval in answers, in milliseconds; zero: none
 
-	mu          sync.Mutex
-	known       bool
-	registers   []map[string]any
-	beats       []time.Time
-	lastBeat    map[string]any
-	deregisters []map[string]any
-	bad         []string // deviations of requests from the document
-	providers   []map[string]any
+	mu            sync.Mutex
+	known         bool
+	registers     []map[string]any
+	heartbeats    []time.Time
+	lastHeartbeat map[string]any
+	deregisters   []map[string]any
+	bad           []string // deviations of requests from the document
+	providers     []map[string]any
 }
 
 func (o *orchestratord) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -60,8 +60,8 @@ func (o *orchestratord) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, `{"error":"pool_not_found","message":"register first"}`)
 			return
 		}
-		o.beats = append(o.beats, time.Now())
-		o.lastBeat = body
+		o.heartbeats = append(o.heartbeats, time.Now())
+		o.lastHeartbeat = body
 		fmt.Fprintf(w, `{"status":"healthy"%s}`, o.asks("next_heartbeat_ms"))
 	case "/v2/pools/pool-1/deregister":
 		o.known = false
@@ -94,7 +94,7 @@ func (o *orchestratord) forget() {
 func (o *orchestratord) sent() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.beats)
+	return len(o.heartbeats)
 }
 
 func (o *orchestratord) ask(interval int) {

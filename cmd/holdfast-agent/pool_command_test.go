@@ -79,13 +79,13 @@ metrics_addr: `+addr+`
 	}}, p.got("/v2/pools/register")); diff != "" {
 		t.Errorf("register (-want +got):\n%s", diff)
 	}
-	beat := p.got("/v2/pools/pool-1/heartbeat")[0]
-	delete(beat, "uptime_seconds")
+	heartbeat := p.got("/v2/pools/pool-1/heartbeat")[0]
+	delete(heartbeat, "uptime_seconds")
 	if diff := cmp.Diff(map[string]any{
 		"pool_id": "pool-1", "workers_total": 2.0, "workers_ready": 0.0, "workers_busy": 2.0,
 		"gpus": []any{map[string]any{"id": 0.0, "total_vram_gb": 24.0, "available_vram_gb": 8.0,
 			"temperature_celsius": 65.0, "workers": []any{"pid-17", "pid-18"}}},
-	}, beat); diff != "" {
+	}, heartbeat); diff != "" {
 		t.Errorf("heartbeat (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]map[string]any{{"pool_id": "pool-1", "reason": "graceful_shutdown"}},

@@ -19,9 +19,9 @@ const (
 	machine = internalv1.LeaseRef_MACHINE
 )
 
-func (l *lab) wantBeat(id string, want internalv1.RenewalAnswer_Outcome) {
+func (l *lab) wantHeartbeat(id string, want internalv1.RenewalAnswer_Outcome) {
 	l.t.Helper()
-	got, err := l.beat(machine, id)
+	got, err := l.renew(machine, id)
 	if err != nil || got != want {
 		l.t.Errorf("heartbeat of %s: got %v, %v, want %v", id, got, err, want)
 	}
@@ -42,22 +42,22 @@ func TestLife(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
 		defer l.depose()
-		l.wantBeat("m-1", unknown)
+		l.wantHeartbeat("m-1", unknown)
 		l.register("m-1")
 		l.wantState("m-1", holdfastv1.Agent_REGISTERED)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 		for range 10 {
 			pass(time.Minute)
-			l.wantBeat("m-1", renewed)
+			l.wantHeartbeat("m-1", renewed)
 		}
 		pass(machineTTL - time.Second)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 		pass(3 * time.Second)
 		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
-		l.wantBeat("m-1", expired)
+		l.wantHeartbeat("m-1", expired)
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 	})
 }
@@ -69,11 +69,11 @@ func TestEnded(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		l.must(&internalv1.Command{
 			Op: &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: "m-1"}}})
-		l.wantBeat("m-1", unknown)
+		l.wantHeartbeat("m-1", unknown)
 	})
 }
 
@@ -117,10 +117,10 @@ func TestOneHeartbeatAfterFailover(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		l.lead(0)
 		synctest.Wait()
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		pass(machineTTL + time.Second)
 		l.wantState("m-1", holdfastv1.Agent_EXPIRED)
 	})
@@ -138,7 +138,7 @@ func TestPoolGetsShorterInterval(t *testing.T) {
 				TtlMs: poolTTL.Milliseconds()}}})
 		pass(time.Second)
 		l.register("busy")
-		l.wantBeat("busy", renewed)
+		l.wantHeartbeat("busy", renewed)
 		for range 10 { // busy: 5 s
 			for range 1000 {
 				l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "busy"}},
@@ -171,14 +171,14 @@ func TestWallClockSteps(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		for _, step := range []time.Duration{24 * time.Hour, -48 * time.Hour} {
 			l.mu.Lock()
 			l.skew += step
 			l.mu.Unlock()
 			pass(time.Minute)
 			l.wantState("m-1", holdfastv1.Agent_READY)
-			l.wantBeat("m-1", renewed)
+			l.wantHeartbeat("m-1", renewed)
 			l.lead(time.Second) // the next leader starts from the recorded clock
 			pass(time.Minute)
 			l.wantState("m-1", holdfastv1.Agent_READY)
@@ -197,12 +197,12 @@ func TestLongOutage(t *testing.T) {
 		defer l.depose()
 		l.register("m-1")
 		l.register("m-2")
-		l.wantBeat("m-1", renewed)
-		l.wantBeat("m-2", renewed)
+		l.wantHeartbeat("m-1", renewed)
+		l.wantHeartbeat("m-2", renewed)
 		l.lead(2 * time.Hour)
 		pass(machineTTL - time.Second)
 		l.wantState("m-1", holdfastv1.Agent_READY)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		pass(time.Minute)
 		l.wantState("m-1", holdfastv1.Agent_READY)
 		l.wantState("m-2", holdfastv1.Agent_EXPIRED)
@@ -216,7 +216,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		gaps := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 29), rapid.IntRange(30, 290), rapid.IntRange(291, 298)), 1,
-			6).Draw(rt, "seconds between beats")
+			6).Draw(rt, "seconds between heartbeats")
 		silentFor := machineTTL + time.Minute
 		var story []step
 		for i := range rapid.IntRange(0, 3).Draw(rt, "failovers") {
@@ -226,11 +226,11 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 					"pause")) * time.Second
 			}
 			story = append(story, step{
-				pause:  pause,
-				beats:  rapid.IntRange(0, 3).Draw(rt, "beats before"),
-				after:  time.Duration(rapid.IntRange(0, 30).Draw(rt, "after")) * time.Second,
-				outage: time.Duration(rapid.IntRange(0, 2500).Draw(rt, "outage")) * time.Millisecond,
-				skew:   time.Duration(rapid.IntRange(-100, 100).Draw(rt, "skew")) * time.Minute,
+				pause:      pause,
+				heartbeats: rapid.IntRange(0, 3).Draw(rt, "heartbeats before"),
+				after:      time.Duration(rapid.IntRange(0, 30).Draw(rt, "after")) * time.Second,
+				outage:     time.Duration(rapid.IntRange(0, 2500).Draw(rt, "outage")) * time.Millisecond,
+				skew:       time.Duration(rapid.IntRange(-100, 100).Draw(rt, "skew")) * time.Minute,
 			})
 		}
 		synctest.Test(t, func(t *testing.T) {
@@ -239,22 +239,22 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 			defer l.depose()
 			l.register("alive")
 			l.register("silent")
-			l.wantBeat("silent", renewed)
+			l.wantHeartbeat("silent", renewed)
 			silence := time.Now()
 			end := make(chan struct{})
-			beats := make(chan struct{})
-			beat := make(chan struct{}, 1000)
+			ended := make(chan struct{})
+			answers := make(chan struct{}, 1000)
 			var answered time.Time
 			go func() {
-				defer close(beats)
+				defer close(ended)
 				for i := 0; ; i++ {
 					sent := time.Now()
-					if got, err := l.beat(machine, "alive"); err != nil || got != renewed {
+					if got, err := l.renew(machine, "alive"); err != nil || got != renewed {
 						t.Errorf("live machine, last answer %v ago: got %v, %v", sent.Sub(answered), got, err)
 						return
 					}
 					answered = sent
-					beat <- struct{}{}
+					answers <- struct{}{}
 					select {
 					case <-end:
 						return
@@ -263,10 +263,10 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 				}
 			}()
 			for _, s := range story {
-				for range s.beats {
+				for range s.heartbeats {
 					select {
-					case <-beat:
-					case <-beats:
+					case <-answers:
+					case <-ended:
 					}
 				}
 				pass(s.after)
@@ -280,7 +280,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 			}
 			l.wantState("silent", holdfastv1.Agent_EXPIRED)
 			close(end)
-			<-beats
+			<-ended
 			if e, ok := l.state.View().Lease(machine, "silent"); !ok || e.GetExpiredAt() == nil {
 				t.Error("lease of the silent machine: got it valid, want it expired")
 			}
@@ -291,7 +291,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 // step is one failover with some heartbeats, some time after the previous step. The leader's
 // process is paused, its clock is stepped, and it is deposed.
 type step struct {
-	beats                      int
+	heartbeats                 int
 	pause, after, outage, skew time.Duration
 }
 
@@ -302,15 +302,15 @@ func TestAnsweredFromMemory(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		pass(14 * time.Second)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		if e, _ := l.state.View().Lease(machine, "m-1"); e.GetSeenMs() > 5000 {
 			t.Errorf("recorded heartbeat: got %d ms, want it only in memory", e.GetSeenMs())
 		}
 		l.lead(time.Second)
 		pass(machineTTL - 2*time.Second)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 	})
 }
 
@@ -322,12 +322,12 @@ func TestLateHeartbeatIsRecorded(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		pass(machineTTL - 2*time.Second)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		l.lead(time.Second)
 		pass(machineTTL - 2*time.Second)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 	})
 }
 
@@ -345,7 +345,7 @@ func TestHeartbeatDuringLoss(t *testing.T) {
 				Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{NewId: id,
 					TtlMs:  ttl.Milliseconds(),
 					Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}}}})
-			if got, err := l.beat(internalv1.LeaseRef_SERVICE, id); err != nil || got != renewed {
+			if got, err := l.renew(internalv1.LeaseRef_SERVICE, id); err != nil || got != renewed {
 				t.Fatalf("got %v, %v", got, err)
 			}
 			pass(ttl - 100*time.Millisecond)

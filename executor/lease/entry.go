@@ -50,7 +50,7 @@ func (e *entry) due() time.Duration {
 		if e.inherited {
 			interval = poolQuiet // the previous leader may have requested it
 		}
-		ttl = max(ttl, missedBeats*interval)
+		ttl = max(ttl, missedHeartbeats*interval)
 	}
 	if e.inherited {
 		ttl += e.slack()

@@ -92,7 +92,7 @@ func TestHeartbeatsAfterLeaderChange(t *testing.T) {
 			l.lead(0)
 			for _, id := range []string{"m-1", "m-2"} {
 				l.register(id)
-				if got, err := l.beat(machine, id); err != nil || got != renewed {
+				if got, err := l.renew(machine, id); err != nil || got != renewed {
 					t.Fatalf("first heartbeat of %s: got %v, %v", id, got, err)
 				}
 			}
@@ -103,7 +103,7 @@ func TestHeartbeatsAfterLeaderChange(t *testing.T) {
 				*l.cut = true
 				l.mu.Unlock()
 			}
-			beat := func(id string) (internalv1.RenewalAnswer_Outcome, bool) {
+			renew := func(id string) (internalv1.RenewalAnswer_Outcome, bool) {
 				answer := make(chan internalv1.RenewalAnswer_Outcome, 1)
 				l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: id}},
 					func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
@@ -118,11 +118,11 @@ func TestHeartbeatsAfterLeaderChange(t *testing.T) {
 			if replaced {
 				want = internalv1.RenewalAnswer_NOT_LEADER
 			}
-			if got, memory := beat("m-1"); got != want || memory {
+			if got, memory := renew("m-1"); got != want || memory {
 				t.Errorf("first heartbeat of the term (replaced: %v): got %v, from memory %v, want %v, false", replaced, got,
 					memory, want)
 			}
-			if got, memory := beat("m-2"); got != want || memory == replaced {
+			if got, memory := renew("m-2"); got != want || memory == replaced {
 				t.Errorf("next heartbeat (replaced: %v): got %v, from memory %v", replaced, got, memory)
 			}
 			l.depose()

@@ -24,7 +24,7 @@ const (
 	machineSlow   = 90 * time.Second
 	serviceNormal = 10 * time.Second
 
-	missedBeats = 3 // a pool is lost after this many in a row
+	missedHeartbeats = 3 // a pool is lost after this many in a row
 )
 
 // asked returns the heartbeat interval to request at the given load.

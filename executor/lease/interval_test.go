@@ -15,7 +15,7 @@ func TestMachinesAreSpread(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		seen := map[int64]bool{}
 		for range 100 {
 			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "m-1"}},

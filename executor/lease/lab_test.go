@@ -189,8 +189,8 @@ func (l *lab) register(id string) {
 	}}})
 }
 
-// beat sends a heartbeat, with retries like a gateway.
-func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.RenewalAnswer_Outcome, error) {
+// renew sends a heartbeat, with retries like a gateway.
+func (l *lab) renew(kind internalv1.LeaseRef_Kind, id string) (internalv1.RenewalAnswer_Outcome, error) {
 	deadline := time.Now().Add(8 * time.Second)
 	for time.Now().Before(deadline) {
 		answer := make(chan *internalv1.RenewalAnswer, 1)

@@ -32,7 +32,7 @@ func TestPausedLeader(t *testing.T) {
 			synctest.Wait()
 			l.engine.Store(e)
 			l.register("m-1")
-			beat := func() (internalv1.RenewalAnswer_Outcome, bool) {
+			renew := func() (internalv1.RenewalAnswer_Outcome, bool) {
 				answer := make(chan internalv1.RenewalAnswer_Outcome, 1)
 				e.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "m-1"}},
 					func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
@@ -43,9 +43,9 @@ func TestPausedLeader(t *testing.T) {
 					return <-answer, false
 				}
 			}
-			beat()
+			renew()
 			pass(100 * time.Millisecond)
-			if got, memory := beat(); got != renewed || !memory {
+			if got, memory := renew(); got != renewed || !memory {
 				t.Errorf("without a pause: got %v, from memory %v", got, memory)
 			}
 			pass(5 * time.Second)
@@ -56,11 +56,11 @@ func TestPausedLeader(t *testing.T) {
 			if replaced {
 				want = internalv1.RenewalAnswer_NOT_LEADER
 			}
-			if got, memory := beat(); got != want || memory {
+			if got, memory := renew(); got != want || memory {
 				t.Errorf("after a pause (replaced: %v): got %v, from memory %v, want %v, false", replaced, got, memory, want)
 			}
 			pass(100 * time.Millisecond)
-			if got, memory := beat(); memory != !replaced {
+			if got, memory := renew(); memory != !replaced {
 				t.Errorf("next heartbeat (replaced: %v): got %v, from memory %v", replaced, got, memory)
 			}
 			cancel()

@@ -17,7 +17,7 @@ func TestKeepaliveOfAnotherPool(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed) // the leader is established
+		l.wantHeartbeat("m-1", renewed) // the leader is established
 		for _, tt := range []struct {
 			pool, provider string
 			want           internalv1.RenewalAnswer_Outcome
@@ -49,8 +49,8 @@ func TestKeepaliveAfterMove(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed)
-		l.wantBeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
+		l.wantHeartbeat("m-1", renewed)
 		l.must(&internalv1.Command{Op: &internalv1.Command_UpdateMachine{UpdateMachine: &internalv1.UpdateMachine{
 			Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Pool: "cpu"}},
 			Paths:   []string{"spec.pool"}}}})

@@ -24,7 +24,7 @@ func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) event {
 			return event{
-				what: rapid.SampledFrom([]string{"beat", "beat", "beat", "beat", "register", "delete", "stall", "release",
+				what: rapid.SampledFrom([]string{"renew", "renew", "renew", "renew", "register", "delete", "stall", "release",
 					"lead"}).Draw(rt, "what"),
 				id: fmt.Sprintf("m-%d", rapid.IntRange(1, 3).Draw(rt, "machine")),
 				after: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 15, 300, 20_000, 40_000, 299_000, 301_000}).Draw(rt,
@@ -38,7 +38,7 @@ func TestRenewedMeansKept(t *testing.T) {
 			l.lead(0)
 			release := func() {}
 			asked, answered := 0, 0
-			beat := func(id string) {
+			renew := func(id string) {
 				asked++
 				engine, taken := l.engine.Load(), time.Now()
 				engine.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: id}},
@@ -57,8 +57,8 @@ func TestRenewedMeansKept(t *testing.T) {
 			}
 			for _, d := range story {
 				switch d.what {
-				case "beat":
-					beat(d.id)
+				case "renew":
+					renew(d.id)
 				case "register":
 					l.register(d.id)
 				case "delete":

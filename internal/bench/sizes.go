@@ -106,7 +106,7 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 	}
 	defer wire.Close()
 	next := 0
-	beat := func(context.Context) error {
+	renew := func(context.Context) error {
 		a := g.agents[next%len(g.agents)]
 		next++
 		status, body, err := wire.Call(a.Keepalive(nil, wire.Addr()), nil)
@@ -116,11 +116,11 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 		return nil
 	}
 	for range g.agents { // the first one of each may be a change
-		if err := beat(ctx); err != nil {
+		if err := renew(ctx); err != nil {
 			return err
 		}
 	}
-	took, err := g.times(ctx, beat)
+	took, err := g.times(ctx, renew)
 	if err != nil {
 		return err
 	}

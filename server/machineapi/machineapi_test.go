@@ -29,8 +29,8 @@ const (
 	keepalive = "/api/v1/machine/keepalive"
 	list      = "/api/v1/machine/list"
 
-	machine = `{"token":"","machine_id":"1165a9b6","hostname":"w-1","provider_name":"generic","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"192.168.1.100"}`
-	beat    = `{"machine_id":"1165a9b6","pool_name":"gpu","agent_version":"0.1.0"}`
+	machine       = `{"token":"","machine_id":"1165a9b6","hostname":"w-1","provider_name":"generic","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"192.168.1.100"}`
+	keepaliveBody = `{"machine_id":"1165a9b6","pool_name":"gpu","agent_version":"0.1.0"}`
 
 	unauthorized = `{"message":"Unauthorized"}`
 	invalidToken = `{"message":"Invalid token","error_code":"invalid_token"}`
@@ -44,7 +44,7 @@ func TestTokens(t *testing.T) {
 	l := lab(t)
 	var calls []apitest.Call
 	for _, route := range []struct{ name, method, path, body string }{
-		{"register", "POST", register, machine}, {"keepalive", "POST", keepalive, beat}, {"list", "GET", list,
+		{"register", "POST", register, machine}, {"keepalive", "POST", keepalive, keepaliveBody}, {"list", "GET", list,
 			""}, {"config", "GET", "/api/v1/machine/config", ""},
 	} {
 		for _, tok := range []string{"", "expired", "revoked", "=Bearer garbage", "=Bearer", "=Bearer a b",
@@ -59,15 +59,15 @@ func TestTokens(t *testing.T) {
 		calls = append(calls,
 			apitest.Call{Name: "register of a " + tok, Token: tok, Method: "POST", Path: register, Body: machine, Status: 403,
 				Want: invalidToken},
-			apitest.Call{Name: "keepalive of a " + tok, Token: tok, Method: "POST", Path: keepalive, Body: beat, Status: 403,
-				Want: invalidToken},
+			apitest.Call{Name: "keepalive of a " + tok, Token: tok, Method: "POST", Path: keepalive, Body: keepaliveBody,
+				Status: 403, Want: invalidToken},
 			apitest.Call{Name: "list of a " + tok, Token: tok, Method: "GET", Path: list, Status: 200, Want: "[]"})
 	}
 	l.Run(t, append(calls,
 		apitest.Call{Name: "another machine", Token: "agent", Method: "POST", Path: register,
 			Body: with(machine, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
 		apitest.Call{Name: "another machine's keepalive", Token: "agent", Method: "POST", Path: keepalive,
-			Body: with(beat, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
+			Body: with(keepaliveBody, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
 		apitest.Call{Name: "machine of another pool", Token: "pool", Method: "POST", Path: register, Body: machine,
 			Status: 403, Want: invalidToken},
 		apitest.Call{Name: "token without the prefix", Token: "=" + l.Secret("agent"), Method: "GET", Path: list,
@@ -87,7 +87,7 @@ func TestEnroll(t *testing.T) {
 	plain, stolen := with(machine, "1165a9b6", "2265a9b6"), with(machine, "1165a9b6", "3365a9b6")
 	enrolls := with(plain, `"token":""`, fmt.Sprintf(`"token_sha256":"%x"`, sum))
 	foreign := with(plain, `"token":""`, fmt.Sprintf(`"token_sha256":"%x"`, sha256.Sum256([]byte("foreign"))))
-	beat := with(beat, "1165a9b6", "2265a9b6")
+	keepaliveBody := with(keepaliveBody, "1165a9b6", "2265a9b6")
 	call := func(name, token, path, body string, status int, want string) {
 		t.Helper()
 		l.Run(t, []apitest.Call{{Name: name, Token: token, Method: "POST", Path: path, Body: body, Status: status,
@@ -104,10 +104,10 @@ func TestEnroll(t *testing.T) {
 	call("again", "="+enroller, register, enrolls, 200,
 		`{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300,"token_id":"`+id+`"}}`)
 	call("by another machine", "="+enroller, register, foreign, 403, "*")
-	call("keepalive of the enroller", "="+enroller, keepalive, beat, 403, invalidToken)
-	call("keepalive of the pool", "gpu", keepalive, beat, 403, "*")
+	call("keepalive of the enroller", "="+enroller, keepalive, keepaliveBody, 403, invalidToken)
+	call("keepalive of the pool", "gpu", keepalive, keepaliveBody, 403, "*")
 	call("registration of the pool", "gpu", register, plain, 403, "*")
-	call("own keepalive", "="+own, keepalive, beat, 200, "*")
+	call("own keepalive", "="+own, keepalive, keepaliveBody, 200, "*")
 	call("own registration", "="+own, register, plain, 200, `{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`)
 	call("own token, another machine", "="+own, register, stolen, 403, invalidToken)
 	call("pool token, a machine that is not enrolled", "gpu", register, stolen, 200, "*")
@@ -136,12 +136,12 @@ func TestBodies(t *testing.T) {
 			`{"message":"machine_id and pool_name are required","suggestion":"missing or empty: pool_name"}`),
 		post("keepalive with nulls", keepalive, `{"machine_id":null,"pool_name":null,"metrics":null}`, 400,
 			`{"message":"machine_id and pool_name are required","suggestion":"missing or empty: machine_id, pool_name"}`),
-		post("metrics that are no object", keepalive, with(beat, `}`, `,"metrics":7}`), 200, "*"),
-		post("metric that is no number", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"high"}}`), 200, "*"),
-		post("metric beyond numbers", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"NaN"}}`), 200, "*"),
+		post("metrics that are no object", keepalive, with(keepaliveBody, `}`, `,"metrics":7}`), 200, "*"),
+		post("metric that is no number", keepalive, with(keepaliveBody, `}`, `,"metrics":{"cpu_utilization_pct":"high"}}`), 200, "*"),
+		post("metric beyond numbers", keepalive, with(keepaliveBody, `}`, `,"metrics":{"cpu_utilization_pct":"NaN"}}`), 200, "*"),
 		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400,
 			`{"message":"Invalid payload","suggestion":"machine_id: want a string, not object"}`),
-		post("list in place of a number", keepalive, with(beat, `}`, `,"metrics":{"free_gpu_count":[]}}`), 200,
+		post("list in place of a number", keepalive, with(keepaliveBody, `}`, `,"metrics":{"free_gpu_count":[]}}`), 200,
 			"*"),
 		post("truth in place of a text", register, with(machine, `"8000m"`, `true`), 400,
 			`{"message":"Invalid payload","suggestion":"cpu: want a string, not bool"}`),
@@ -192,15 +192,16 @@ func TestLife(t *testing.T) {
 	l.Run(t, []apitest.Call{
 		apitest.Expect("unknown pool", "agent", "POST", register, with(machine, `"gpu"`, `"cpu"`), 500,
 			`{"message":"Invalid pool name"}`),
-		apitest.Expect("unknown machine", "gpu", "POST", keepalive, with(beat, "1165a9b6", "9965a9b6"), 500, expired),
+		apitest.Expect("unknown machine", "gpu", "POST", keepalive, with(keepaliveBody, "1165a9b6", "9965a9b6"), 500,
+			expired),
 		apitest.Expect("register", "agent", "POST", register, machine, 200, registered),
 		apitest.Expect("registered is not ready", "gpu", "GET", list, "", 200, `[]`),
-		apitest.Expect("ready", "agent", "POST", keepalive, beat, 200, `{"status":"ok","machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"1769699403","ttl_seconds":300,`+
+		apitest.Expect("ready", "agent", "POST", keepalive, keepaliveBody, 200, `{"status":"ok","machine_state":{"machine_id":"1165a9b6","status":"ready","pool_name":"gpu","last_keepalive":"1769699403","ttl_seconds":300,`+
 			`"agent_version":"0.1.0"},"next_keepalive_ms":10000}`),
 		apitest.Expect("list", "agent", "GET", list, "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1","cpu":8000,"memory":16384,`+
 			`"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699403","agent_version":"0.1.0"},"metrics":null}]`),
 		apitest.Expect("metrics and an unknown field", "agent", "POST", keepalive+"/",
-			with(beat, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
+			with(keepaliveBody, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
 				`"total_cpu_available":8000,"total_memory_available":17179869184,"free_gpu_count":1}}`), 200, "*"),
 		apitest.Expect("list with metrics", "viewer", "GET", list+"?pool_name=gpu&provider_name=generic", "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1",`+
 			`"cpu":8000,"memory":16384,"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699404","agent_version":"0.1.0"},`+
@@ -223,9 +224,9 @@ func TestLife(t *testing.T) {
 	}
 	l.Expire(internalv1.LeaseRef_MACHINE, "1165a9b6")
 	l.Run(t, []apitest.Call{
-		apitest.Expect("expired", "agent", "POST", keepalive, beat, 500, expired),
+		apitest.Expect("expired", "agent", "POST", keepalive, keepaliveBody, 500, expired),
 		apitest.Expect("register after that", "agent", "POST", register, machine, 200, registered),
-		apitest.Expect("alive after that", "agent", "POST", keepalive, beat, 200, "*"),
+		apitest.Expect("alive after that", "agent", "POST", keepalive, keepaliveBody, 200, "*"),
 	})
 	if m, _ := l.State().Machine("1165a9b6"); m.GetStatus().GetAgentState() != holdfastv1.Agent_READY {
 		t.Errorf("state after the return: got %v", m.GetStatus().GetAgentState())
@@ -240,7 +241,7 @@ func TestNoLeader(t *testing.T) {
 	const want = `{"message":"The cluster has no leader at the moment: try again","suggestion":"Repeat the request after a second. An operator finds the cause with holdfast cluster status"}`
 	l.Run(t, []apitest.Call{
 		apitest.Expect("register again", "agent", "POST", register, machine, 503, want),
-		apitest.Expect("keepalive", "agent", "POST", keepalive, beat, 503, want),
+		apitest.Expect("keepalive", "agent", "POST", keepalive, keepaliveBody, 503, want),
 		apitest.Expect("list", "agent", "GET", list, "", 503, want),
 	})
 }
@@ -248,7 +249,7 @@ func TestNoLeader(t *testing.T) {
 // FuzzBodies sends arbitrary bodies as an agent. The response is a known status with JSON,
 // and a refused request changes nothing.
 func FuzzBodies(f *testing.F) {
-	for _, body := range []string{machine, beat, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`,
+	for _, body := range []string{machine, keepaliveBody, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`,
 		"\xff", `{"cpu":"9999999999999999m"}`} {
 		f.Add(true, []byte(body))
 		f.Add(false, []byte(body))
@@ -282,7 +283,7 @@ func TestListOffersOnlyWhatMayWork(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{
 		apitest.Expect("register", "agent", "POST", register, machine, 200, "*"),
-		apitest.Expect("keepalive", "agent", "POST", keepalive, beat, 200, "*"),
+		apitest.Expect("keepalive", "agent", "POST", keepalive, keepaliveBody, 200, "*"),
 	})
 	for _, tt := range []struct {
 		phase   holdfastv1.MachineStatus_Phase
@@ -322,7 +323,7 @@ func TestImpossibleMetrics(t *testing.T) {
 		`[]`:                                             "",
 		`{"cpu_utilization_pct":"50.5"}`:                 "",
 	} {
-		body := strings.TrimSuffix(beat, "}") + `,"metrics":` + metrics + "}"
+		body := strings.TrimSuffix(keepaliveBody, "}") + `,"metrics":` + metrics + "}"
 		got := l.Send(apitest.Call{Token: "agent", Method: "POST", Path: keepalive, Body: body})
 		if got.Status != 200 || !strings.Contains(got.Body, note) || (note == "") == strings.Contains(got.Body, `"note"`) {
 			t.Errorf("%s: got %d %s, want 200 with the note %q", metrics, got.Status, got.Body, note)

@@ -28,8 +28,8 @@ const (
 	deregister = "/v2/pools/pool-1/deregister"
 	providers  = "/v2/platform/providers/register"
 
-	pool = `{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1","gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"compute_capability":"8.9"}],"region":"EU","version":"0.1.0"}`
-	beat = `{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":24,"available_vram_gb":8,"workers":["worker-abc"],"temperature_celsius":65}],"workers_total":1,"uptime_seconds":3600}`
+	pool          = `{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1","gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"compute_capability":"8.9"}],"region":"EU","version":"0.1.0"}`
+	heartbeatBody = `{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":24,"available_vram_gb":8,"workers":["worker-abc"],"temperature_celsius":65}],"workers_total":1,"uptime_seconds":3600}`
 
 	provider = `{"provider_id":"p-1","endpoint":"https://p","auth_token":"hidden","pricing":{"per_token":0.1,"per_hour":2,"currency":"EUR"},` +
 		`"capacity":{"total_gpus":8,"total_vram_gb":192,"gpu_models":["RTX 4090"]},"sla":{"uptime_guarantee":99.9,"max_latency_ms":50},"geo":{"country":"DE","region":"EU"}}`
@@ -41,7 +41,8 @@ func TestTokens(t *testing.T) {
 	l := lab(t)
 	var calls []apitest.Call
 	for _, r := range []struct{ name, method, path, body string }{
-		{"register", "POST", register, pool}, {"heartbeat", "POST", heartbeat, beat}, {"deregister", "POST", deregister, ""},
+		{"register", "POST", register, pool}, {"heartbeat", "POST", heartbeat, heartbeatBody},
+		{"deregister", "POST", deregister, ""},
 		{"provider", "POST", providers, provider}, {"list", "GET", "/v2/pools", ""}, {"get", "GET", "/v2/pools/gpu", ""},
 	} {
 		for tok, message := range map[string]string{
@@ -59,7 +60,7 @@ func TestTokens(t *testing.T) {
 	}
 	l.Run(t, append(calls,
 		apitest.Expect("another pool", "gpu", "POST", register, pool, 403, "*"),
-		apitest.Expect("another pool's heartbeat", "gpu", "POST", heartbeat, beat, 403, `{"error":"forbidden","message":"pool \"gpu\" (pool-agent) may heartbeat pools for itself only"}`),
+		apitest.Expect("another pool's heartbeat", "gpu", "POST", heartbeat, heartbeatBody, 403, `{"error":"forbidden","message":"pool \"gpu\" (pool-agent) may heartbeat pools for itself only"}`),
 		apitest.Expect("a viewer registers", "viewer", "POST", register, pool, 403, "*"),
 		apitest.Expect("a viewer's provider", "viewer", "POST", providers, provider, 403, "*"),
 		apitest.Expect("a pool's manager lists", "pool", "GET", "/v2/pools", "", 403, "*"),
@@ -113,7 +114,7 @@ func TestBodies(t *testing.T) {
 		400, `{"error":"invalid_request","message":"gpus[1].id: 0 is the id of another GPU of the pool too"}`)
 	post("two ids in a heartbeat", heartbeat, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
 	post("two ids in a deregistration", deregister, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
-	post("a path that is no UTF-8", "/v2/pools/%ff/heartbeat", beat, 400,
+	post("a path that is no UTF-8", "/v2/pools/%ff/heartbeat", heartbeatBody, 400,
 		`{"error":"invalid_request","message":"the path is not UTF-8"}`)
 	calls = append(calls,
 		apitest.Expect("a bad id", "admin", "POST", register, `{"pool_id":"a b"}`, 400, "*"),
@@ -137,7 +138,7 @@ func TestBodies(t *testing.T) {
 func TestLife(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{
-		apitest.Expect("heartbeat of an unknown pool", "pool", "POST", heartbeat, beat, 404, unknownPool),
+		apitest.Expect("heartbeat of an unknown pool", "pool", "POST", heartbeat, heartbeatBody, 404, unknownPool),
 		apitest.Expect("deregistration of an unknown pool", "pool", "POST", deregister,
 			`{"pool_id":"pool-1","reason":"graceful_shutdown"}`, 404, unknownPool),
 		apitest.Expect("unknown pool", "viewer", "GET", "/v2/pools/pool-1", "", 404, unknownPool),
@@ -145,9 +146,9 @@ func TestLife(t *testing.T) {
 			`{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
 		apitest.Expect("and again", "pool", "POST", register+"/", pool, 200,
 			`{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
-		apitest.Expect("heartbeat", "pool", "POST", heartbeat, beat, 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
+		apitest.Expect("heartbeat", "pool", "POST", heartbeat, heartbeatBody, 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
 		apitest.Expect("heartbeat without an id in its body", "pool", "POST", heartbeat+"/",
-			strings.Replace(beat, `"pool_id":"pool-1",`, "", 1), 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
+			strings.Replace(heartbeatBody, `"pool_id":"pool-1",`, "", 1), 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
 		apitest.Expect("get", "viewer", "GET", "/v2/pools/pool-1", "", 200,
 			`{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1",`+
 				`"gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"available_vram_gb":8,"compute_capability":"8.9","workers":["worker-abc"],"temperature_celsius":65}],`+
@@ -179,7 +180,7 @@ func TestLife(t *testing.T) {
 			`{"pool_id":"pool-1","status":"deregistered"}`),
 		apitest.Expect("leave again, without a body", "pool", "POST", deregister, ``, 200,
 			`{"pool_id":"pool-1","status":"deregistered"}`),
-		apitest.Expect("heartbeat after that", "pool", "POST", heartbeat, beat, 404, unknownPool),
+		apitest.Expect("heartbeat after that", "pool", "POST", heartbeat, heartbeatBody, 404, unknownPool),
 	})
 }
 
@@ -190,7 +191,7 @@ func TestNoLeader(t *testing.T) {
 	const want = `{"error":"unavailable","message":"no leader"}`
 	l.Run(t, []apitest.Call{
 		apitest.Expect("register again", "pool", "POST", register, pool, 503, want),
-		apitest.Expect("heartbeat", "pool", "POST", heartbeat, beat, 503, want),
+		apitest.Expect("heartbeat", "pool", "POST", heartbeat, heartbeatBody, 503, want),
 		apitest.Expect("deregister", "pool", "POST", deregister, "", 503, want),
 		apitest.Expect("list", "viewer", "GET", "/v2/pools", "", 503, want),
 		apitest.Expect("get", "viewer", "GET", "/v2/pools/pool-1", "", 503, want),
@@ -203,7 +204,7 @@ func TestNoLeader(t *testing.T) {
 func FuzzBodies(f *testing.F) {
 	paths := []string{register, heartbeat, deregister, providers}
 	for i := range paths {
-		for _, body := range []string{pool, beat, provider, `[]`, `null`, "\xff", `{"gpus":[{"workers":null}]}`,
+		for _, body := range []string{pool, heartbeatBody, provider, `[]`, `null`, "\xff", `{"gpus":[{"workers":null}]}`,
 			`{"pool_id":"pool-1","gpus":[{"total_vram_gb":1e308}]}`} {
 			f.Add(byte(i), []byte(body))
 		}

@@ -8,7 +8,7 @@ import "github.com/hashicorp/raft"
 // index (hashicorp/raft#695). So such a heartbeat is passed to the main loop. It overtakes the
 // requests in pump, of which one may wait for this peer's disk.
 func (g *Gate) SetHeartbeatHandler(handle func(raft.RPC)) {
-	g.beat.Store(&handle)
+	g.onHeartbeat.Store(&handle)
 }
 
 // heartbeat handles a heartbeat of a peer.
@@ -17,7 +17,7 @@ func (g *Gate) heartbeat(b *inbox, rpc raft.RPC) {
 		rpc.Respond(nil, err)
 		return
 	}
-	handle := g.beat.Load()
+	handle := g.onHeartbeat.Load()
 	if handle == nil { // Raft has not started
 		rpc.Respond(nil, errHungUp)
 		return

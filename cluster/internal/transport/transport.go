@@ -41,10 +41,10 @@ type Gate struct {
 	refused  atomic.Uint64 // the term of the last vote request that this peer refused
 	commits  *commits
 
-	guard   Guard
-	inboxes inboxes
-	beat    atomic.Pointer[func(raft.RPC)] // Raft's handler of heartbeats
-	granted atomic.Pointer[Vote]
+	guard       Guard
+	inboxes     inboxes
+	onHeartbeat atomic.Pointer[func(raft.RPC)] // Raft's handler of heartbeats
+	granted     atomic.Pointer[Vote]
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider

@@ -23,13 +23,13 @@ import (
 func apis(
 	srv *server.Server, netboot netbootapi.Config, past ui.Histories, sessions ui.Sealer, log *slog.Logger,
 ) []func(*auth.Mux, grpc.ClientConnInterface) {
-	beats := srv.Heartbeats()
+	heartbeats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, beats, log) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, heartbeats, log) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { nodeapi.Register(m, rpc, log) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { netbootapi.Register(m, rpc, netboot, log) },
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, beats) },
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, heartbeats) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, heartbeats, srv) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { prometheusapi.Register(m, rpc) },
 		jsonapi.Register,
 		func(m *auth.Mux, _ grpc.ClientConnInterface) { openapi.Register(m) },

@@ -23,10 +23,10 @@ const (
 
 // kind describes the members of one kind: their registration and their heartbeats.
 type kind struct {
-	name     string // agents, services, pools
-	register func(i int, host string) []byte
-	beat     func(i int, host string) []byte
-	leave    func(i int, host string) []byte // nil: they cannot deregister
+	name      string // agents, services, pools
+	register  func(i int, host string) []byte
+	heartbeat func(i int, host string) []byte
+	leave     func(i int, host string) []byte // nil: they cannot deregister
 	// gone reports whether the response to a heartbeat means that the member is not registered any
 	// more.
 	gone func(status int, answer []byte) bool
@@ -47,7 +47,7 @@ type member struct {
 // seen holds the observations of the members of a kind.
 type seen struct {
 	// late is the delay from the due time of a call to its begin, which the simulator causes
-	registered, beats, late load.Histogram
+	registered, heartbeats, late load.Histogram
 
 	mu       sync.Mutex
 	forgot   int64            // heartbeats of members that were not registered any more
@@ -60,7 +60,7 @@ func (k *kind) call(ctx context.Context, peers []*load.Wires, i int, due time.Ti
 	p := peers[int(m.peer)%len(peers)]
 	request, took := k.register, &k.seen.registered
 	if m.known {
-		request, took = k.beat, &k.seen.beats
+		request, took = k.heartbeat, &k.seen.heartbeats
 	}
 	k.seen.late.Add(max(time.Since(due), 0))
 	status, answer, err := p.Post(ctx, request(i, p.Addr))
@@ -135,8 +135,8 @@ func agents(o *Options, pools []poolToken) *kind {
 	}
 	return &kind{
 		name: "agents", every: time.Minute, members: make([]member, o.Agents),
-		register: func(i int, host string) []byte { return one(i).Register(nil, host) },
-		beat:     func(i int, host string) []byte { return one(i).Keepalive(nil, host) },
+		register:  func(i int, host string) []byte { return one(i).Register(nil, host) },
+		heartbeat: func(i int, host string) []byte { return one(i).Keepalive(nil, host) },
 		gone: func(_ int, answer []byte) bool { // docs/clients.md: the status alone is not enough
 			var a struct {
 				Code string `json:"error_code"`
@@ -157,7 +157,7 @@ func services(o *Options, tokens []string) *kind {
 				id(i), o.Prefix, i, i>>16&0xff, i>>8&0xff, i&0xff)
 			return load.Request(nil, host, "/api/v1/management/discovery/register", tokens[i%len(tokens)], body)
 		},
-		beat: func(i int, host string) []byte {
+		heartbeat: func(i int, host string) []byte {
 			return load.Request(nil, host, "/api/v1/management/discovery/ping", tokens[i%len(tokens)], []byte(id(i)))
 		},
 		leave: func(i int, host string) []byte {
@@ -179,7 +179,7 @@ func managers(o *Options, pools []poolToken) *kind {
 		register: func(i int, host string) []byte {
 			return load.Request(nil, host, "/v2/pools/register", pools[i].token, body(i))
 		},
-		beat: func(i int, host string) []byte {
+		heartbeat: func(i int, host string) []byte {
 			return load.Request(nil, host, "/v2/pools/"+pools[i].name+"/heartbeat", pools[i].token, body(i))
 		},
 		leave: func(i int, host string) []byte {

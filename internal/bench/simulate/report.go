@@ -28,7 +28,7 @@ type Kind struct {
 	Members    int              `json:"members"`
 	Known      int              `json:"known"`      // registered members at the end
 	Registered Latency          `json:"registered"` // registrations
-	Heartbeats Latency          `json:"beats"`      // acknowledged heartbeats
+	Heartbeats Latency          `json:"heartbeats"` // acknowledged heartbeats
 	Forgotten  int64            `json:"forgotten"`  // heartbeats of members that were not registered any more
 	Failures   map[string]int64 `json:"failures"`   // failed tries, by status; they were retried
 	// delay by the simulator: from the due time of a call to its begin
@@ -86,7 +86,7 @@ func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
 func (k *kind) count() Kind {
 	k.seen.mu.Lock()
 	defer k.seen.mu.Unlock()
-	c := Kind{Members: len(k.members), Registered: latency(&k.seen.registered), Heartbeats: latency(&k.seen.beats),
+	c := Kind{Members: len(k.members), Registered: latency(&k.seen.registered), Heartbeats: latency(&k.seen.heartbeats),
 		Forgotten: k.seen.forgot,
 		Failures:  map[string]int64{}, LateSeconds: k.seen.late.Quantile(0.99).Seconds()}
 	c.Known = int(c.Registered.Count - c.Forgotten)

@@ -134,7 +134,7 @@ func TestReportIsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"members":3,"known":1,"registered":{"count":1,"p50_seconds":1,"p99_seconds":1,"max_seconds":1},"beats":{"count":0,"p50_seconds":0,"p99_seconds":0,"max_seconds":0},"forgotten":0,"failures":{"503":1,"no answer":1},"late_p99_seconds":0}`
+	want := `{"members":3,"known":1,"registered":{"count":1,"p50_seconds":1,"p99_seconds":1,"max_seconds":1},"heartbeats":{"count":0,"p50_seconds":0,"p99_seconds":0,"max_seconds":0},"forgotten":0,"failures":{"503":1,"no answer":1},"late_p99_seconds":0}`
 	if diff := cmp.Diff(want, string(b)); diff != "" {
 		t.Error(diff)
 	}
