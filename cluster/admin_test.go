@@ -39,7 +39,7 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	task := counted{make(chan struct{}, 16), make(chan struct{}, 16)}
 	c := clustertest.Start(t,
-		clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
+		clustertest.Options{Configure: calm, Work: clustertest.Leading(task)})
 	leader := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(leader)

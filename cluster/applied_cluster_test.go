@@ -87,7 +87,7 @@ func follower(t *testing.T, dir string) (*Node, <-chan error) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- n.Run(context.WithoutCancel(t.Context())) }()
+	go func() { ended <- n.Run(context.WithoutCancel(t.Context()), Work{}) }()
 	return n, ended
 }
 

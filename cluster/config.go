@@ -20,7 +20,6 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -71,12 +70,6 @@ type Config struct {
 	Version string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
-	// Leases returns how many leases this peer keeps as the leader, and how many heartbeats
-	// it receives a second. The status shows both. It may be nil.
-	Leases func() (live int, rate float64)
-	// BMCCalls returns how many operations on BMCs this peer has done, by provider, for the
-	// status. It may be nil.
-	BMCCalls func() []*holdfastv1.ProviderCalls
 	// Tracer creates spans of commits within the traces of callers. If it is nil, there are
 	// none.
 	Tracer trace.Tracer
@@ -102,9 +95,6 @@ type Config struct {
 	// ForwardMetadata, if set, changes the metadata of a call before it is forwarded to
 	// another peer. The edge names the caller there. The context is the call's.
 	ForwardMetadata func(ctx context.Context, md metadata.MD)
-	// BeforeHandover is called when a leader is stopped. Its tasks have ended, but it still
-	// leads. It has 5 s.
-	BeforeHandover func(ctx context.Context)
 	// LeaveOnStop removes the peer from the cluster when Run's context ends. Without it a
 	// stop never changes the membership.
 	LeaveOnStop bool

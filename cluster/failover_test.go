@@ -232,7 +232,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 	t.Parallel()
 	s := newSpell(200 * time.Millisecond)
 	c := clustertest.Start(t, clustertest.Options{
-		Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
+		Work: clustertest.Leading(s),
 		// A busy machine may need longer than the remaining half second.
 		Configure: func(_ int, c *cluster.Config) { c.WaitLongForOldTasks() },
 	})
@@ -261,16 +261,15 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 	var handovers atomic.Int32
 	c := clustertest.Start(t, clustertest.Options{
 		OnDisk: true,
-		Tasks:  func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
-		Configure: func(i int, c *cluster.Config) {
-			calm(i, c)
-			c.BeforeHandover = func(context.Context) {
+		Work: func(int) cluster.Work {
+			return cluster.Work{Tasks: []cluster.LeaderTask{s}, BeforeHandover: func(context.Context) {
 				handovers.Add(1)
 				if n := s.running.Load(); n != 0 {
 					t.Errorf("leader tasks during the handover: got %d", n)
 				}
-			}
+			}}
 		},
+		Configure: calm,
 	})
 	var last cluster.Term
 	for range 3 {
@@ -307,9 +306,9 @@ func (f failing) Run(ctx context.Context, _ cluster.Term) error {
 
 func TestFailedTaskTransfersLeadership(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, clustertest.Options{Tasks: func(i int) []cluster.LeaderTask {
+	c := clustertest.Start(t, clustertest.Options{Work: func(i int) cluster.Work {
 		// p1 leads first, because it forms the cluster
-		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}}
+		return cluster.Work{Tasks: []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}}}
 	}})
 	clustertest.Eventually(t, 20*time.Second, "another peer leads", func() error {
 		if l := c.Leader(); l.ID == "p1" {

@@ -7,7 +7,23 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
+
+// Work is what a peer does besides being one. Each part may be missing.
+type Work struct {
+	Tasks []LeaderTask // while this peer leads
+	// BeforeHandover is called when a leader is stopped. Its tasks have ended, but it still
+	// leads. It has 5 s.
+	BeforeHandover func(ctx context.Context)
+	// Leases returns how many leases this peer keeps as the leader, and how many heartbeats
+	// it receives a second, for the status.
+	Leases func() (live int, rate float64)
+	// BMCCalls returns how many operations on BMCs this peer has done, by provider, for the
+	// status.
+	BMCCalls func() []*holdfastv1.ProviderCalls
+}
 
 // LeaderTask is work that only the leader does.
 type LeaderTask interface {

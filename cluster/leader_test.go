@@ -58,7 +58,7 @@ func TestOutdatedLeadershipNotifications(t *testing.T) {
 	t.Parallel()
 	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
 	c := clustertest.Start(t,
-		clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
+		clustertest.Options{Configure: calm, Work: clustertest.Leading(s)})
 	let := func() { close(s.let) }
 	defer func() { let() }()
 	leader := c.Leader()
@@ -141,7 +141,7 @@ func TestFailedTasksRestartInNewTerm(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			task := fallible{make(chan uint64, 64), make(chan error)}
 			c := clustertest.Start(t,
-				clustertest.Options{Peers: tc.peers, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
+				clustertest.Options{Peers: tc.peers, Work: clustertest.Leading(task)})
 			leader := c.Leader()
 			settled(t, c, tc.peers)
 			for _, p := range c.Followers(leader) {

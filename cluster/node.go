@@ -71,6 +71,7 @@ type Node struct {
 	past       past
 	clocks     *clocks
 	metrics    *metrics
+	work       atomic.Pointer[Work] // set by Run
 	joins      *joinwatch.Watch
 
 	changed     *wait.Signal              // fires when the leader or its readiness changes

@@ -25,16 +25,17 @@ const (
 // errClosed is the reason Run ends after Close.
 var errClosed = errors.New("peer closed")
 
-// Run runs the peer until ctx ends, and runs the tasks while it leads. When ctx ends, Run
-// stops the tasks, calls BeforeHandover, hands the leadership over, shuts down and returns
+// Run runs the peer until ctx ends, and runs the tasks of its work while it leads. When ctx ends,
+// Run stops the tasks, calls BeforeHandover, hands the leadership over, shuts down and returns
 // nil. It returns ErrStalled if the disk hangs, ErrDisk if it has failed, and another error
 // if the state machine has halted, the data belongs to another cluster, the leader lacks entries
 // that this peer has applied, or its data directory is older than what it acknowledged (ErrStale).
 // The process must exit then. Run may be called once.
-func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
+func (n *Node) Run(ctx context.Context, w Work) error {
 	if n.ran.Swap(true) {
 		return errors.New("run: called twice")
 	}
+	n.work.Store(&w)
 	bg, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	leadCtx, stopLeading := context.WithCancelCause(bg)
@@ -78,7 +79,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	leading := make(chan struct{})
 	go func() { // waited for below
 		defer close(leading)
-		n.terms.lead(leadCtx, tasks)
+		n.terms.lead(leadCtx, w.Tasks)
 	}()
 
 	err := n.wait(ctx, fatal)
@@ -89,7 +90,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	}
 	<-leading
 	if err == nil {
-		n.handOver(ctx)
+		n.handOver(ctx, w.BeforeHandover)
 	}
 	serr := n.shutdown(context.WithoutCancel(ctx), err == nil)
 	stop()
@@ -147,13 +148,13 @@ func (n *Node) abandon() {
 	time.Sleep(lastWords)
 }
 
-// handOver transfers the leadership, and ends the membership if LeaveOnStop is set. The
-// leader's tasks have stopped.
-func (n *Node) handOver(ctx context.Context) {
+// handOver calls before, transfers the leadership, and ends the membership if LeaveOnStop is set.
+// The leader's tasks have stopped.
+func (n *Node) handOver(ctx context.Context, before func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handoverTimeout)
 	defer cancel()
-	if _, ok := n.terms.current(); ok && n.cfg.BeforeHandover != nil {
-		n.cfg.BeforeHandover(ctx)
+	if _, ok := n.terms.current(); ok && before != nil {
+		before(ctx)
 	}
 	if n.raft.State() == raft.Leader {
 		if others, _ := n.voters(); len(others) > 0 {

@@ -32,7 +32,7 @@ func TestStaleLeaderIsForgotten(t *testing.T) {
 	n.founding.admit()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	go func() { ended <- n.Run(ctx, Work{}) }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -172,12 +172,16 @@ func (rp *reporter) load() *holdfastv1.PeerLoad {
 	for i := range rp.n.metrics.commits {
 		l.Commits = append(l.Commits, rp.n.metrics.commits[i].Load())
 	}
-	if rp.n.cfg.Leases != nil {
-		live, rate := rp.n.cfg.Leases()
+	w := rp.n.work.Load()
+	if w == nil {
+		return l // it does not run yet
+	}
+	if w.Leases != nil {
+		live, rate := w.Leases()
 		l.Leases, l.LeaseRate = uint64(max(live, 0)), rate
 	}
-	if rp.n.cfg.BMCCalls != nil {
-		l.Bmc = rp.n.cfg.BMCCalls()
+	if w.BMCCalls != nil {
+		l.Bmc = w.BMCCalls()
 	}
 	return l
 }

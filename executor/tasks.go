@@ -50,14 +50,13 @@ type Deps struct {
 	Providers *providers.Set
 	Secrets   webhook.Secrets
 	Archive   retention.Archive // nil for none
+	Devices   *notes.Devices
 }
 
 // Tasks are the leader tasks of a peer. Those that other parts of the peer use have a field.
 type Tasks struct {
-	Runs     *runs.Executor
-	Leases   *lease.Engine
-	Devices  *notes.Devices
-	Installs *notes.Installs // has no task: attempts write it
+	Runs   *runs.Executor
+	Leases *lease.Engine
 
 	all []cluster.LeaderTask
 }
@@ -65,15 +64,13 @@ type Tasks struct {
 // New returns the tasks of a peer.
 func New(cfg Config, d Deps) *Tasks {
 	t := &Tasks{
-		Runs:     runs.New(cfg.Runs, d.Node, d.State, d.Providers),
-		Leases:   lease.NewEngine(cfg.Leases, d.Node, d.State),
-		Devices:  notes.NewDevices(d.Node, d.State),
-		Installs: notes.NewInstalls(d.Node, d.State),
+		Runs:   runs.New(cfg.Runs, d.Node, d.State, d.Providers),
+		Leases: lease.NewEngine(cfg.Leases, d.Node, d.State),
 	}
 	t.all = []cluster.LeaderTask{
 		t.Runs,
 		t.Leases,
-		t.Devices,
+		d.Devices,
 		monitor.New(cfg.Monitor, d.Node, d.State, d.Providers),
 		retention.NewGC(d.Node, d.State, cfg.Logger),
 		nodelog.New(d.State, cfg.Logger),

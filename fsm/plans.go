@@ -4,6 +4,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // CanonicalType returns the stored form of a run type: upper case with underscores
@@ -17,6 +18,16 @@ func DefaultPlanID(canonicalType string) string { return plans.DefaultID(canonic
 // for each operation on a single machine. The first leader stores them, so that all peers
 // have the same plans, also in mixed versions.
 func DefaultPlans() []*holdfastv1.Plan { return plans.Defaults() }
+
+// Genesis returns the commands that make the state of a new cluster.
+func Genesis() []*internalv1.Command {
+	var cmds []*internalv1.Command
+	for _, p := range DefaultPlans() {
+		cmds = append(cmds, &internalv1.Command{Principal: "system", Op: &internalv1.Command_CreatePlan{
+			CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
+	}
+	return cmds
+}
 
 // Installs reports whether a plan writes an image to the disk.
 func Installs(p *holdfastv1.Plan) bool { return plans.Installs(p) }

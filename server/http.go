@@ -33,7 +33,7 @@ func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterf
 	m := s.cfg.Gate.NewMux()
 	s.operations(m)
 	for _, add := range apis {
-		add(m, httpjson.Conn(s.local))
+		add(m, s.Local())
 	}
 	lost := jsonapi.Lost()
 	m.Fallback("/", func(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
@@ -49,6 +49,9 @@ func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterf
 	})
 	return m
 }
+
+// Local returns a connection to the services of this process, as the HTTP APIs use it.
+func (s *Server) Local() grpc.ClientConnInterface { return httpjson.Conn(s.local) }
 
 // HTTPServer returns an HTTP server with the limits that every listener must have. It
 // logs its errors as warnings, and those of handshakes once a minute. Requests have no overall

@@ -38,8 +38,8 @@ type Options struct {
 	// Register adds services to a peer's gRPC server, which already has PeerService and
 	// Machines.
 	Register func(i int, p *Peer)
-	// Tasks are the peer's leader tasks.
-	Tasks func(i int) []cluster.LeaderTask
+	// Work is the peer's work.
+	Work func(i int) cluster.Work
 	// Stopped reports whether a peer is not started yet.
 	Stopped func(i int) bool
 }
@@ -162,18 +162,23 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 		c.opts.Register(p.i, p)
 	}
 	go func() { _ = s.Serve(peertls.Listen(l)) }() // ends with s.Stop
-	var tasks []cluster.LeaderTask
-	if c.opts.Tasks != nil {
-		tasks = c.opts.Tasks(p.i)
+	var work cluster.Work
+	if c.opts.Work != nil {
+		work = c.opts.Work(p.i)
 	}
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(context.Background())
 	done := p.done
 	go func() { // ends with the peer
 		defer close(done)
-		p.err = n.Run(ctx, tasks...)
+		p.err = n.Run(ctx, work)
 	}()
 	return nil
+}
+
+// Leading returns the work of peers that have the same tasks while they lead.
+func Leading(tasks ...cluster.LeaderTask) func(int) cluster.Work {
+	return func(int) cluster.Work { return cluster.Work{Tasks: tasks} }
 }
 
 // Number returns the number of the peer, from 0.

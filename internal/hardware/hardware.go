@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/cluster"
@@ -45,15 +46,26 @@ type Inventory interface {
 	View() *fsm.View
 }
 
-// Hardware creates the providers of a peer. They are created from the configuration, before the
-// peer has the secrets and the state that Attach passes to them.
+// Config contains the parts of a peer that providers work with. To check a configuration of
+// providers, Log is enough.
+type Config struct {
+	Secrets    Secrets
+	Notes      Notes
+	Inventory  Inventory
+	Installs   Installs
+	Now        func() time.Time // the cluster's time. Default time.Now
+	Log        *slog.Logger
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// Hardware creates the providers of a peer.
 type Hardware struct {
 	secrets   Secrets
 	notes     Notes
 	inventory Inventory
 	installs  Installs
 	log       *slog.Logger
-	metrics   *metrics // nil before Measure
+	metrics   *metrics // nil for none
 	calls     calls
 
 	bmcs    []*bmc.Provider
@@ -66,11 +78,16 @@ type Hardware struct {
 }
 
 // New returns a Hardware without providers.
-func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(chan struct{}, 1)} }
-
-// Attach is called once, before any provider is used.
-func (h *Hardware) Attach(s Secrets, n Notes, i Inventory, installs Installs, now func() time.Time) {
-	h.secrets, h.notes, h.inventory, h.installs, h.now = s, n, i, installs, now
+func New(c Config) *Hardware {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	h := &Hardware{secrets: c.Secrets, notes: c.Notes, inventory: c.Inventory, installs: c.Installs, log: c.Log,
+		now: c.Now, over: make(chan struct{}, 1)}
+	if c.Registerer != nil {
+		h.metrics = newMetrics(c.Registerer)
+	}
+	return h
 }
 
 // Factories returns the provider kinds that a configuration may name.
@@ -181,7 +198,7 @@ func (h *Hardware) newBMC(name string, raw json.RawMessage, log *slog.Logger) (*
 	}
 	called := func(c bmc.Call) { h.count(name, c) }
 	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: called,
-		Now: func() time.Time { return h.now() }})
+		Now: h.now})
 	if err == nil {
 		h.bmcs = append(h.bmcs, p)
 	}

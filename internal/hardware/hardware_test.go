@@ -76,9 +76,7 @@ func newPeer(t *testing.T) (*Hardware, *peer) {
 		"hosts": {Name: "hosts", Type: "ssh", Version: 1,
 			Values: map[string]secrets.Value{"password": secrets.NewValue("hush")}},
 	}}
-	h := New(slog.New(slog.DiscardHandler))
-	h.Attach(p, p, p, nil, time.Now)
-	return h, p
+	return New(Config{Secrets: p, Notes: p, Inventory: p, Log: slog.New(slog.DiscardHandler)}), p
 }
 
 func TestConfigurations(t *testing.T) {

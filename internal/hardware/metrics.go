@@ -12,10 +12,9 @@ type metrics struct {
 	seconds *prometheus.HistogramVec
 }
 
-// Measure registers the metrics of operations on BMCs. It is called once, before any provider is
-// used.
-func (h *Hardware) Measure(reg prometheus.Registerer) {
-	h.metrics = &metrics{
+// newMetrics registers the metrics of operations on BMCs.
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_bmc_calls_total",
 			Help: "Operations on BMCs by vendor and outcome: ok, the class of the error, or breaker-open: not sent, because " +
 				"it did not answer before."}, []string{"vendor", "outcome"}),
@@ -24,10 +23,11 @@ func (h *Hardware) Measure(reg prometheus.Registerer) {
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"vendor"}),
 	}
 	for _, outcome := range bmc.Outcomes() { // so that rates start from zero
-		h.metrics.calls.WithLabelValues(bmc.Vendors()[0], outcome)
+		m.calls.WithLabelValues(bmc.Vendors()[0], outcome)
 	}
-	h.metrics.seconds.WithLabelValues(bmc.Vendors()[0])
-	reg.MustRegister(h.metrics.calls, h.metrics.seconds)
+	m.seconds.WithLabelValues(bmc.Vendors()[0])
+	reg.MustRegister(m.calls, m.seconds)
+	return m
 }
 
 // count counts an operation on a BMC of a provider.

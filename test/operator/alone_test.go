@@ -51,8 +51,8 @@ func TestOpenAttemptContinuesOnSinglePeer(t *testing.T) {
 			var self *clustertest.Peer
 			fails := make(failsOnRequest)
 			clustertest.Start(t, clustertest.Options{Peers: 1, Register: func(_ int, p *clustertest.Peer) { self = p },
-				Tasks: func(int) []cluster.LeaderTask {
-					return []cluster.LeaderTask{runs.New(runs.Config{}, self.Node, self.FSM, set), fails}
+				Work: func(int) cluster.Work {
+					return cluster.Work{Tasks: []cluster.LeaderTask{runs.New(runs.Config{}, self.Node, self.FSM, set), fails}}
 				}})
 			clustertest.Eventually(t, 30*time.Second, "the peer to lead", func() error {
 				if !self.Node.Ready() {

@@ -1,23 +1,15 @@
 package serve
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/executor/retention"
-	"github.com/holdfast-metal/holdfast/internal/archive/dir"
-	"github.com/holdfast-metal/holdfast/internal/archive/s3"
+	archives "github.com/holdfast-metal/holdfast/internal/archive/open"
 )
 
 // archiveConfig selects the archive of old runs. In the file it is one key, archive, with keys
@@ -50,72 +42,8 @@ func (c *archiveConfig) archiver(log *slog.Logger, reg prometheus.Registerer) re
 		Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
 }
 
-// open opens the archive, which the leader writes and all peers read; nil for none. It sends no
-// request to a bucket yet.
-func (c *archiveConfig) open(transport *http.Transport) (s retention.Archive, done func(), err error) {
-	done = func() {}
-	if c.ArchiveURL == "" && c.ArchiveAfter >= 0 && c.ArchiveKeep >= 0 {
-		return nil, done, nil
-	}
-	if c.ArchiveAfter <= 0 || c.ArchiveKeep < 0 || c.ArchiveKeep > 0 && c.ArchiveKeep < c.ArchiveAfter {
-		return nil, done, fmt.Errorf("read --archive-after %s and --archive-keep %s: want positive times, and "+
-			"--archive-keep longer than --archive-after", c.ArchiveAfter, c.ArchiveKeep)
-	}
-	u, err := url.Parse(c.ArchiveURL)
-	if err != nil {
-		return nil, done, errors.New("read --archive-url: it is not a URL") // without its text, which may have credentials
-	}
-	if u.User != nil {
-		return nil, done, errors.New("read --archive-url: it contains credentials: put them into --archive-credentials-file")
-	}
-	switch u.Scheme {
-	case "file":
-		return c.openDirectory(u)
-	case "s3":
-		s, err := c.bucket(u, transport)
-		return s, done, err
-	}
-	return nil, done, fmt.Errorf("read --archive-url %s: want file:///directory or s3://bucket", u.Redacted())
-}
-
-func (c *archiveConfig) openDirectory(u *url.URL) (retention.Archive, func(), error) {
-	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
-		return nil, func() {}, fmt.Errorf("read --archive-url %s: want file:/// and the path of a directory", u.Redacted())
-	}
-	d, err := dir.Open(u.Path)
-	if err != nil {
-		return nil, func() {}, fmt.Errorf("use --archive-url %s: %w", u.Redacted(), err)
-	}
-	return d, func() { _ = d.Close() }, nil
-}
-
-func (c *archiveConfig) bucket(u *url.URL, transport *http.Transport) (retention.Archive, error) {
-	q := u.Query()
-	for k := range q {
-		if !slices.Contains([]string{"endpoint", "region", "plain"}, k) {
-			return nil, fmt.Errorf("read --archive-url %s: unknown parameter %q: want endpoint, region or plain",
-				u.Redacted(), k)
-		}
-	}
-	if u.Host == "" || q.Get("endpoint") == "" {
-		return nil, fmt.Errorf(
-			"read --archive-url %s: want s3://bucket?endpoint=host, such as s3.eu-central-1.amazonaws.com", u.Redacted())
-	}
-	if c.ArchiveCredentialsFile != "" {
-		st, err := os.Stat(c.ArchiveCredentialsFile)
-		if err != nil {
-			return nil, fmt.Errorf("read --archive-credentials-file: %w", err)
-		}
-		if st.Mode().Perm()&0o007 != 0 {
-			return nil, fmt.Errorf("read --archive-credentials-file %s: other users can read it (%v): run chmod o= on it",
-				c.ArchiveCredentialsFile, st.Mode().Perm())
-		}
-	}
-	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"),
-		Region: q.Get("region"), Plain: q.Get("plain") == "true", CredentialsFile: c.ArchiveCredentialsFile,
-		Transport: transport})
-	if err != nil {
-		return nil, fmt.Errorf("use --archive-url %s: %w", u.Redacted(), err)
-	}
-	return s, nil
+// open opens the archive, which the leader writes and all peers read; nil for none.
+func (c *archiveConfig) open(transport *http.Transport) (retention.Archive, func(), error) {
+	return archives.Open(archives.Config{URL: c.ArchiveURL, CredentialsFile: c.ArchiveCredentialsFile,
+		After: c.ArchiveAfter, Keep: c.ArchiveKeep, Transport: transport})
 }

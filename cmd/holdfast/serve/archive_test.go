@@ -2,7 +2,6 @@ package serve
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,51 +35,5 @@ func TestArchiveKeys(t *testing.T) {
 		if err := c.file(os.LookupEnv).Parse(fs, given, []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", file, err, want)
 		}
-	}
-}
-
-func TestOpenArchive(t *testing.T) {
-	open := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(open, []byte("[default]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	const bucket = "s3://b/p?endpoint=s3.example.com&region=eu-1"
-	for _, tt := range []struct {
-		name string
-		c    archiveConfig
-		want string // in the error; empty: no error
-	}{
-		{"none", archiveConfig{}, ""},
-		{"a directory", archiveConfig{ArchiveURL: "file://" + filepath.Join(t.TempDir(), "a")}, ""},
-		{"a bucket", archiveConfig{ArchiveURL: bucket}, ""},
-		{"credentials in the URL", archiveConfig{ArchiveURL: "s3://key:hush@b?endpoint=x"}, "contains credentials"},
-		{"credentials that others can read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open},
-			"other users can read it"},
-		{"no endpoint", archiveConfig{ArchiveURL: "s3://b"}, "want s3://bucket?endpoint=host"},
-		{"unknown parameter", archiveConfig{ArchiveURL: bucket + "&acl=public"}, `unknown parameter "acl"`},
-		{"directory with a host", archiveConfig{ArchiveURL: "file://host/a"}, "want file:/// and the path"},
-		{"other scheme", archiveConfig{ArchiveURL: "ftp://a"}, "want file:///directory or s3://bucket"},
-		{"dropped before archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour,
-			ArchiveKeep: time.Hour}, "--archive-keep longer than --archive-after"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if tt.c.ArchiveAfter == 0 {
-				tt.c.ArchiveAfter = time.Hour
-			}
-			s, done, err := tt.c.open(nil)
-			done()
-			switch {
-			case tt.want == "" && err != nil:
-				t.Errorf("got %v, want no error", err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) ||
-				strings.Contains(err.Error(), "hush")):
-				t.Errorf("got %v, want %q", err, tt.want)
-			case err == nil && (s == nil) != (tt.c.ArchiveURL == ""):
-				t.Errorf("got archive %v, want none", s)
-			}
-		})
 	}
 }

@@ -98,7 +98,7 @@ func (c *Config) first(err error) error {
 // checkValues returns an error for each invalid provider, issuer and network.
 func (c *Config) checkValues() error {
 	log := slog.New(slog.DiscardHandler)
-	_, err := providers.NewSet(hardware.New(log).Factories(), c.Providers, log)
+	_, err := providers.NewSet(hardware.New(hardware.Config{Log: log}).Factories(), c.Providers, log)
 	errs := []error{err}
 	policy, err := egress.New(c.DenyURLs)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
 // loaded returns the configuration of a command line, an environment and a file.
@@ -146,6 +149,38 @@ func FuzzParse(f *testing.F) {
 		c.flags(fs)
 		_ = c.file(os.LookupEnv).Parse(fs, map[string]bool{}, b)
 	})
+}
+
+// TestPortsOfFailedStart checks that a peer that cannot open one of its ports closes the others.
+func TestPortsOfFailedStart(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	ports, err := freeport.Claim(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ports.Release() }()
+	grpc, http := ports.Address("127.0.0.1"), ports.Address("127.0.0.1")
+	c, err := loaded(t, []string{"--insecure", "--data-dir", t.TempDir(), "--node-id", "n1", "--bootstrap-expect", "1",
+		"--grpc-addr", grpc, "--http-addr", http, "--raft-addr", busy.Addr().String(), "--gossip-addr",
+		"127.0.0.1:0"}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), c, "test", slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("got no error, although the port of Raft is in use")
+	}
+	for _, addr := range []string{grpc, http} {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Errorf("after the failed start: %v", err)
+			continue
+		}
+		_ = ln.Close()
+	}
 }
 
 // TestInvalidSettingsWriteNothing checks that a peer refuses a setting before it creates its data

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -32,6 +33,18 @@ type peer struct {
 func (p *peer) line(state *fsm.FSM) string {
 	leader, _, _ := p.node.Leader()
 	return statusLine(p.node.Role(), leader, state.View().Index(), p.node.Readiness())
+}
+
+// statusLine is the text that systemctl status shows.
+func statusLine(role, leader string, index uint64, why error) string {
+	line := fmt.Sprintf("%s, index %d", role, index)
+	if role != "leader" && leader != "" {
+		line = fmt.Sprintf("%s of %s, index %d", role, leader, index)
+	}
+	if why != nil {
+		line += fmt.Sprintf(": not ready: %.500s", why)
+	}
+	return line
 }
 
 // beforeStop cancels active runs if the stop is meant to, while the executor can still release

@@ -1,19 +1,16 @@
-package serve
+package sdnotify
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
-// TestPulse checks the notifications to systemd of a peer that works, hangs and stops.
+// TestPulse checks the notifications to systemd of a service that works, hangs and stops.
 func TestPulse(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -43,42 +40,26 @@ func TestPulse(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	lines, ended := make(chan string), make(chan error, 1)
-	p := pulse{log: slog.New(slog.DiscardHandler), line: func() string { return <-lines },
-		notify: sdnotify.New(func(name string) string {
+	p := Pulse{Log: slog.New(slog.DiscardHandler), Line: func() string { return <-lines },
+		Notifier: New(func(name string) string {
 			return map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000"}[name]
 		}, 1)}
-	go func() { ended <- p.run(ctx) }()
-	until(sdnotify.Ready)
+	go func() { ended <- p.Run(ctx) }()
+	until(Ready)
 	lines <- "follower of n2"
 	until("WATCHDOG=1\nSTATUS=follower of n2")
 	lines <- "follower of n2"
-	if got := next(10 * time.Second); got != sdnotify.Watchdog {
-		t.Errorf("without a change: got %q, want %q", got, sdnotify.Watchdog)
+	if got := next(10 * time.Second); got != Watchdog {
+		t.Errorf("without a change: got %q, want %q", got, Watchdog)
 	}
-	// The status call is not answered: the peer hangs.
+	// The status call is not answered: the service hangs.
 	if got := next(200 * time.Millisecond); got != "" {
-		t.Errorf("hanging peer: got notification %q, want none", got)
+		t.Errorf("hanging service: got notification %q, want none", got)
 	}
 	stop()
 	lines <- "leader"
-	until(sdnotify.Stopping)
+	until(Stopping)
 	if err := <-ended; err != nil {
 		t.Errorf("run: %v", err)
-	}
-}
-
-func TestStatusLine(t *testing.T) {
-	for _, tt := range []struct {
-		role, leader string
-		why          error
-		want         string
-	}{
-		{"leader", "n1", nil, "leader, index 7"},
-		{"follower", "n2", nil, "follower of n2, index 7"},
-		{"candidate", "", errors.New("no known leader"), "candidate, index 7: not ready: no known leader"},
-	} {
-		if got := statusLine(tt.role, tt.leader, 7, tt.why); got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
-		}
 	}
 }

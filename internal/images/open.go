@@ -1,19 +1,18 @@
-package serve
+package images
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/holdfast-metal/holdfast/internal/images"
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
 )
 
-// openImages opens the image files below the data directory. A peer that keeps all data in
+// Open opens the image files below the data directory. A peer that keeps all data in
 // memory uses a temporary directory, which done removes.
-func openImages(
-	cfg images.Config, dataDir string, cluster images.Cluster, state images.State,
-) (_ *images.Depot, done func(), err error) {
+func Open(
+	cfg Config, dataDir string, cluster Cluster, state State,
+) (_ *Depot, done func(), err error) {
 	done = func() {}
 	if dataDir == "" {
 		dataDir, err = os.MkdirTemp("", "holdfast-dev-")
@@ -27,5 +26,5 @@ func openImages(
 		done()
 		return nil, nil, err
 	}
-	return images.New(cfg, store, cluster, state), done, nil
+	return New(cfg, store, cluster, state), done, nil
 }
