@@ -61,12 +61,13 @@ netboot: ## Build the kernel and initramfs of the installer in bin/netboot (KERN
 man: ## Write the manual page of each command to bin/man
 	go run ./cmd/holdfast man bin/man
 
-# docs/packages.md lists the files and explains how to sign them. ARCHES="amd64" builds one of the
-# two architectures.
+# docs/packages.md lists the files and explains how to sign and verify them. ARCHES="amd64" builds one
+# of the two architectures. The password of the key is in the environment, as SIGN_PASSWORD.
+SIGN_KEY ?=
 .PHONY: release
-release: ## Build a release in bin/release/VERSION: static binaries, debs, rpms, images, SBOMs, checksums (VERSION=1.2.3)
+release: ## Build a release in bin/release/VERSION: binaries, debs, rpms, images, SBOMs, provenance, checksums (VERSION=1.2.3 SIGN_KEY=file)
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'release: set the version: make release VERSION=1.2.3' >&2; exit 2; }
-	tools/release.sh '$(VERSION)'
+	SIGN_KEY='$(SIGN_KEY)' tools/release.sh '$(VERSION)'
 
 .PHONY: image
 image: ## Build only the OCI images of a release, into bin/release/VERSION (VERSION=1.2.3)
@@ -75,7 +76,7 @@ image: ## Build only the OCI images of a release, into bin/release/VERSION (VERS
 
 .PHONY: test-modules
 test-modules: ## Test the modules of images and of Terraform, which go test ./... does not see
-	go -C tools/release test -timeout 2m ./image
+	go -C tools/release test -timeout 2m ./...
 	go -C deploy/terraform test -timeout 2m ./...
 
 # Run this once for each release and commit the result: every later build must open it (test/golden).

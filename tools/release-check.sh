@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds two releases and tests their debs on a systemd host in a container: release-check.sh [DIR]. It
-# installs, verifies, runs a peer, upgrades, removes and purges. It tests the rpms over the host's root,
+# Builds two releases, one of them in two directories, and tests their debs on a systemd host in a
+# container: release-check.sh [DIR]. It installs, verifies, runs a peer, upgrades, removes and purges. It tests the rpms over the host's root,
 # runs the services of deploy/container with the files of the image, and checks the files of the other
 # architecture; with qemu-user it also runs their binaries.
 # Needs root, systemd-container, debootstrap and a mirror. The root of the host is built once, in
@@ -18,12 +18,10 @@ die() {
 }
 [ "$(id -u)" = 0 ] || die "want root, to boot a host"
 
-rm -rf "${dir:?}/old" "$dir/again" "$dir/new"
-mkdir -p "$dir"
-tools/release.sh 0.0.1 "$dir/old" >/dev/null
-tools/release.sh 0.0.1 "$dir/again" >/dev/null
+tools/debs.sh /usr/bin/minisign:minisign
+rm -rf "${dir:?}/new"
+tools/release-check-bytes.sh 0.0.1 "$dir"
 ARCHES="$arch $foreign" tools/release.sh 0.0.2 "$dir/new"
-diff "$dir/old/SHA256SUMS" "$dir/again/SHA256SUMS" >&2 || die "two builds of the same differ"
 (cd "$dir/new" && sha256sum --quiet -c SHA256SUMS)
 # The names of the architecture in rpm, readelf and qemu.
 word_of() { case $1 in amd64) echo x86_64 ;; *) echo aarch64 ;; esac }
@@ -47,7 +45,7 @@ for binary in holdfast holdfast-agent; do
 		echo "release-check: SKIPPED: there is no qemu-user here, $binary for $foreign was not run" >&2
 	fi
 done
-echo "release-check: the same bytes twice, sums and bills are right, $foreign too"
+echo "release-check: sums and bills are right, $foreign too"
 
 E2E_IMAGE=$dir/new/holdfast-0.0.2-oci.tar go -C tools/release test -count=1 -timeout 5m -run '^TestRun$' ./image
 echo "release-check: image: all is well"
