@@ -8,7 +8,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
 
-VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
+VERSION := $(or $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null),dev)
 BINARIES := $(notdir $(wildcard cmd/*))
 TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/deadcode bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
@@ -68,6 +68,14 @@ SIGN_KEY ?=
 release: ## Build a release in bin/release/VERSION: binaries, debs, rpms, images, SBOMs, provenance, checksums (VERSION=1.2.3 SIGN_KEY=file)
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'release: set the version: make release VERSION=1.2.3' >&2; exit 2; }
 	SIGN_KEY='$(SIGN_KEY)' tools/release.sh '$(VERSION)'
+
+# A module in a directory has tags of its own, which Go reads.
+.PHONY: tags
+tags: ## Print the commands that tag a release, and tag nothing (VERSION=1.2.3)
+	@[ '$(origin VERSION)' = 'command line' ] || { echo 'tags: set the version: make tags VERSION=1.2.3' >&2; exit 2; }
+	@for module in '' proto/ client/; do \
+		[ ! -e "$${module}go.mod" ] || echo "git tag -s $${module}v$(VERSION) -m 'Holdfast $(VERSION)'"; \
+	done
 
 .PHONY: image
 image: ## Build only the OCI images of a release, into bin/release/VERSION (VERSION=1.2.3)
@@ -183,7 +191,7 @@ e2e-terraform: ## Test the Terraform provider: its unit tests, and terraform aga
 	E2E_TERRAFORM=1 go -C deploy/terraform test -count=1 -timeout 10m -v ./...
 
 # The tag of a release. Default: the newest one. Without a tag the test is skipped.
-PREVIOUS ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+PREVIOUS ?= $(shell git describe --tags --match 'v[0-9]*' --abbrev=0 2>/dev/null)
 .PHONY: e2e-previous
 e2e-previous: ## Upgrade three peers from an earlier release, in each mixture, and downgrade one (PREVIOUS=v1.2.2; 3 minutes)
 	E2E_PREVIOUS='$(PREVIOUS)' go test -count=1 -timeout 30m -v -run '^TestPreviousBuild$$' ./test/mixed

@@ -32,7 +32,7 @@ build() {
 
 git worktree add --quiet --detach "$dir/tree" "$commit"
 echo "bench-compare: building $(git log -1 --format='%h %s' "$commit") and this tree" >&2
-build "$dir/tree" "$dir/ref" "$(git describe --always "$commit")"
-build . "$dir/this" "$(git describe --always --dirty)"
-go build -ldflags "-X main.version=$(git describe --always --dirty)" -o "$dir/this/holdfast-bench" ./cmd/holdfast-bench
+build "$dir/tree" "$dir/ref" "$(git describe --match 'v[0-9]*' --always "$commit")"
+build . "$dir/this" "$(git describe --match 'v[0-9]*' --always --dirty)"
+go build -ldflags "-X main.version=$(git describe --match 'v[0-9]*' --always --dirty)" -o "$dir/this/holdfast-bench" ./cmd/holdfast-bench
 "$dir/this/holdfast-bench" compare --ref "$dir/ref" ${parts:+--only "$parts"} "$@"
