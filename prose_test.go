@@ -118,7 +118,7 @@ func TestProse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+	for _, path := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md") {
 		if path == filepath.Join("docs", "reference.md") { // it is made of the protos
 			continue
 		}
