@@ -304,6 +304,19 @@ proto: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Generate the Go c
 proto-check: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Check that generated code matches proto/
 	tools/proto.sh check
 
+# Only the protos need a tool: `make test` compares flags, keys, metrics and the rest (test/compat).
+.PHONY: compat
+compat: bin/tools/buf ## Compare proto/ with that of each release, and check the rules for that
+	tools/compat.sh check
+	COMPAT_BUF='$(abspath $<)' go test -count=1 -timeout 5m -run '^TestProtoRules$$' ./test/compat
+
+# Run this once for each minor release, at its tag, and commit the result.
+.PHONY: compat-record
+compat-record: bin/tools/buf ## Record what is stable in a release in test/compat/testdata/VERSION (VERSION=1.2.0)
+	@[ '$(origin VERSION)' = 'command line' ] || { echo 'compat-record: set the version: make compat-record VERSION=1.2.0' >&2; exit 2; }
+	tools/compat.sh record '$(VERSION)'
+	COMPAT_VERSION='$(VERSION)' go test -count=1 -timeout 10m -v -run '^TestRecord$$' ./test/compat
+
 .PHONY: demo
 demo: ## Run the demo: three peers, a fleet of fake machines, a dead leader (ARGS="--exit")
 	go run ./cmd/holdfast demo $(ARGS)
@@ -355,6 +368,7 @@ bench-compare: ## Build REF and this tree, run the same benchmarks of both in tu
 .PHONY: ci
 ci: ## Run everything that a change must pass
 	$(MAKE) proto-check
+	$(MAKE) compat
 	$(MAKE) lint
 	$(MAKE) build
 	$(MAKE) bench-guard # some budgets do not hold under the race detector
@@ -377,6 +391,11 @@ bin/tools/protoc-gen-go-grpc: TOOL = google.golang.org/grpc/cmd/protoc-gen-go-gr
 $(TOOLS): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
 	go -C tools build -o ../$@ $(TOOL)
+	@touch $@
+
+bin/tools/buf: tools/buf/go.mod tools/buf/go.sum
+	@mkdir -p $(@D)
+	GOWORK=off go -C tools/buf build -o ../../$@ github.com/bufbuild/buf/cmd/buf
 	@touch $@
 
 .PHONY: clean
