@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,6 +17,7 @@ const (
 	maxComment = 100
 	maxCode    = 120
 	maxProse   = 160
+	maxCell    = 200 // of a table, without the addresses of links
 )
 
 // avoided lists words that this tree does not use, with those to use: see docs/glossary.md.
@@ -100,6 +102,46 @@ func checkDocument(path, text string) []string {
 	return found
 }
 
+// link matches a link of Markdown, of which readers see the text.
+var link = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// checkCells lists the cells of a document's tables that are too long to be read in a column.
+func checkCells(path, text string) []string {
+	var found []string
+	fence := false
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		if strings.HasPrefix(trimmed, "```") {
+			fence = !fence
+		}
+		if fence || !strings.HasPrefix(trimmed, "|") {
+			continue
+		}
+		seen := strings.ReplaceAll(link.ReplaceAllString(trimmed, "$1"), `\|`, "/")
+		for cell := range strings.SplitSeq(strings.Trim(seen, "|"), "|") {
+			if n := len([]rune(strings.TrimSpace(cell))); n > maxCell {
+				found = append(found, fmt.Sprintf("%s:%d: cell has %d characters, more than %d: move the details below the table",
+					path, i+1, n, maxCell))
+			}
+		}
+	}
+	return found
+}
+
+// TestCells holds the tables of all documents to a length that fits. The reference is made of the
+// protos.
+func TestCells(t *testing.T) {
+	walk(t, func(name string, text []byte) error {
+		if path.Ext(name) != ".md" || name == "docs/reference.md" {
+			return nil
+		}
+		for _, f := range checkCells(name, string(text)) {
+			t.Error(f)
+		}
+		return nil
+	})
+}
+
 // TestProse holds comments and documents to the lengths and words that reviews ask for.
 func TestProse(t *testing.T) {
 	for _, s := range sources(t) {
@@ -153,6 +195,14 @@ func TestProseIsChecked(t *testing.T) {
 		{"prose", checkDocument, "\n" + strings.Repeat("x ", 81),
 			[]string{"a:2: line has 162 columns, more than 160: wrap it"}},
 		{"table", checkDocument, "| " + strings.Repeat("x ", 81), nil},
+		{"long cell", checkCells, "| a | " + strings.Repeat("x", 201) + " |",
+			[]string{"a:1: cell has 201 characters, more than 200: move the details below the table"}},
+		{"cells", checkCells, "| " + strings.Repeat("x", 200) + " | " + strings.Repeat("ä", 200) + " |", nil},
+		{"cell with a bar", checkCells, "| " + strings.Repeat("x", 100) + `\|` + strings.Repeat("x", 100) + " |",
+			[]string{"a:1: cell has 201 characters, more than 200: move the details below the table"}},
+		{"cell with a link", checkCells, "| [" + strings.Repeat("x", 190) + "](" + strings.Repeat("y", 20) + ") |", nil},
+		{"table in code", checkCells, "```\n| " + strings.Repeat("x", 201) + " |\n```", nil},
+		{"long line", checkCells, strings.Repeat("x", 201), nil},
 		{"code block", checkDocument, "```\n" + strings.Repeat("x ", 81) + "\n```", nil},
 	} {
 		if diff := cmp.Diff(tt.want, tt.check("a", tt.text)); diff != "" {
