@@ -47,7 +47,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	if err := c.WaitReady(ctx); err != nil {
+	if err := c.waitReady(ctx, c.Peers()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start local cluster: %w", err), c.Close())
 	}
 	return c, nil
@@ -216,8 +216,10 @@ func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
 
 // WaitReady blocks until all peers that run, and are not paused, are ready and name the same
 // leader. It returns an error at once if one of them ends.
-func (c *Cluster) WaitReady(ctx context.Context) error {
-	started := c.awake()
+func (c *Cluster) WaitReady(ctx context.Context) error { return c.waitReady(ctx, c.awake()) }
+
+// waitReady is WaitReady for peers that were started, also those that have ended since.
+func (c *Cluster) waitReady(ctx context.Context, started []*Peer) error {
 	return c.poll(ctx, func(states map[*Peer]Readiness) error {
 		for _, p := range started {
 			if !p.Running() {

@@ -165,6 +165,36 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// A peer that ends before the wait for it begins is no peer less to wait for.
+func TestStartFailsAtOnce(t *testing.T) {
+	ctx, cfg := testConfig(t)
+	cfg.Args = []string{"--broken"}
+	c, err := New(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Peers() {
+		if err := p.Start(ctx); err != nil {
+			t.Error(err)
+		}
+		t.Cleanup(func() {
+			if err := p.Kill(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil && !strings.Contains(err.Error(), "signal: terminated") { // too early to obey
+			t.Error(err)
+		}
+	})
+	<-c.Peer("n2").Done()
+	err = c.waitReady(ctx, c.Peers())
+	if err == nil || !strings.Contains(err.Error(), "peer n2 is broken") {
+		t.Errorf("got %v, want the reason why n2 has ended", err)
+	}
+}
+
 func TestFakeHardware(t *testing.T) {
 	ctx, cfg := testConfig(t)
 	t.Setenv("LOCALCLUSTER_PEER", "1")
