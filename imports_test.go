@@ -116,8 +116,8 @@ func importRules() []importRule {
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",
 		}, never: tests},
-		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/localcluster",
-			"providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
+		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/describe",
+			"internal/localcluster", "providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
 		{part: "internal/bench/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
 			"internal/bench/...", "internal/wait",

@@ -17,16 +17,9 @@ import (
 // maxKinds is the maximum number of kinds of steps that a function distinguishes.
 const maxKinds = 2
 
-// distinguishing lists the functions that may distinguish more kinds, with the reason.
-func distinguishing() map[string]string {
-	return map[string]string{
-		"internal/demo/compare.go: needs": "the evidence of each kind has its own meaning",
-	}
-}
-
 // checkKinds lists the functions that distinguish more than maxKinds kinds of steps, by type or by
 // name. The properties of a kind are declared in the option step_kind of its message.
-func checkKinds(files []source, names []string, allowed map[string]string) []string {
+func checkKinds(files []source, names []string) []string {
 	var found []string
 	for _, s := range files {
 		if s.generated() || s.isTest() {
@@ -34,7 +27,7 @@ func checkKinds(files []source, names []string, allowed map[string]string) []str
 		}
 		for _, d := range s.file.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if !ok || allowed[s.path+": "+f.Name.Name] != "" {
+			if !ok {
 				continue
 			}
 			if n := kindsIn(f, names); n > maxKinds {
@@ -71,7 +64,7 @@ func kindsIn(f *ast.FuncDecl, names []string) int {
 }
 
 func TestKindsAreDeclared(t *testing.T) {
-	for _, f := range checkKinds(sources(t), stepkind.Names(), distinguishing()) {
+	for _, f := range checkKinds(sources(t), stepkind.Names()) {
 		t.Error(f)
 	}
 }
@@ -82,14 +75,13 @@ func TestCheckKinds(t *testing.T) {
 			"func two(k any) {\nswitch k.(type) {\ncase *v1.Step_A, *v1.Step_B:\ncase *v1.Other:\n}\n}\n"+
 			"func three(k any) {\nswitch k.(type) {\ncase *v1.Step_A, *v1.Step_B:\ncase *v1.Step_C:\n}\n}\n",
 		"a/names.go", "package a\nfunc three(k string) {\nswitch k {\ncase \"x\", \"y\":\ncase \"z\", \"other\":\n}\n}\n",
-		"a/allowed.go", "package a\nfunc may(k string) {\nswitch k {\ncase \"x\", \"y\", \"z\":\n}\n}\n",
 		"a/a_test.go", "package a\nfunc test(k string) {\nswitch k {\ncase \"x\", \"y\", \"z\":\n}\n}\n",
 	)
 	want := []string{
 		"a/types.go:8: three distinguishes 3 kinds of steps, more than 2: declare the property in kind.proto",
 		"a/names.go:2: three distinguishes 3 kinds of steps, more than 2: declare the property in kind.proto",
 	}
-	got := checkKinds(files, []string{"x", "y", "z"}, map[string]string{"a/allowed.go: may": "a reason"})
+	got := checkKinds(files, []string{"x", "y", "z"})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}

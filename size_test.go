@@ -17,6 +17,7 @@ const (
 	maxFiles   = 25
 	maxMethods = 60
 	maxWiring  = 3000 // lines of all binaries below cmd/, which only put packages together
+	maxDemo    = 1000 // lines of internal/demo, which only shows the product
 )
 
 // unlimited reports whether a package has no limit: the CLI has one file per group of verbs.
@@ -74,34 +75,36 @@ func TestSizes(t *testing.T) {
 	for _, f := range checkSizes(sources(t)) {
 		t.Error(f)
 	}
-	for _, f := range checkWiring(sources(t), maxWiring) {
+	for _, f := range checkLines(sources(t), "cmd", maxWiring, "move code into a package below internal/") {
+		t.Error(f)
+	}
+	for _, f := range checkLines(sources(t), "internal/demo", maxDemo, "show less") {
 		t.Error(f)
 	}
 }
 
-// checkWiring reports whether the product code below cmd/ exceeds a limit, in lines.
-func checkWiring(files []source, limit int) []string {
+// checkLines reports whether the product code below a directory exceeds a limit, in lines.
+func checkLines(files []source, dir string, limit int, advice string) []string {
 	lines := 0
 	for _, s := range files {
-		if strings.HasPrefix(s.path, "cmd/") && path.Ext(s.path) == ".go" && !s.inTestFile() {
+		if strings.HasPrefix(s.path, dir+"/") && path.Ext(s.path) == ".go" && !s.inTestFile() {
 			lines += s.lines
 		}
 	}
 	if lines <= limit {
 		return nil
 	}
-	return []string{
-		fmt.Sprintf("cmd: has %d lines, more than %d: move code into a package below internal/", lines, limit)}
+	return []string{fmt.Sprintf("%s: has %d lines, more than %d: %s", dir, lines, limit, advice)}
 }
 
-func TestCheckWiring(t *testing.T) {
+func TestCheckLines(t *testing.T) {
 	files := madeUp(t, "cmd/a/a.go", "package a\n\nvar A = 1\n", "cmd/a/a_test.go", "package a\n\n\n\n",
 		"b/b.go", "package b\n\n\n")
-	want := []string{"cmd: has 3 lines, more than 2: move code into a package below internal/"}
-	if diff := cmp.Diff(want, checkWiring(files, 2)); diff != "" {
+	want := []string{"cmd: has 3 lines, more than 2: write less"}
+	if diff := cmp.Diff(want, checkLines(files, "cmd", 2, "write less")); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	if got := checkWiring(files, 3); got != nil {
+	if got := checkLines(files, "cmd", 3, ""); got != nil {
 		t.Errorf("three lines of three: got %q, want none", got)
 	}
 }

@@ -28,10 +28,6 @@ The cluster stays up until Ctrl-C, so that you can explore it. With --exit the d
 have ended. It exits with 0 if every run succeeded, one leader was killed, and no effect on the hardware
 was doubled or is missing; otherwise with 1.`
 
-const example = `  holdfast demo
-  holdfast demo --machines 200
-  holdfast demo --machines 50 --exit --json`
-
 // maxMachines bounds the fleet, so that a demo ends within minutes.
 const maxMachines = 5000
 
@@ -40,19 +36,20 @@ func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Watch three peers and a fleet of fake machines survive a dead leader",
-		Long: long, Example: example, Args: cobra.NoArgs,
+		Long: long, Args: cobra.NoArgs,
+		Example: `  holdfast demo
+  holdfast demo --machines 200
+  holdfast demo --machines 50 --exit --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.machines < 1 || o.machines > maxMachines {
 				return fmt.Errorf("set --machines to a number from 1 to %d, not %d", maxMachines, o.machines)
 			}
-			// Without a handler, a write to a closed pipe ends the process before it has removed
-			// its files.
+			// Without a handler, a write to a closed pipe would leave the files behind.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-			err := run(cmd.Context(), o, newConsole(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, os.Getenv))
-			if err != nil {
-				err = brokenError{err}
+			if err := run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+				return brokenError{err}
 			}
-			return err
+			return nil
 		},
 	}
 	fs := cmd.Flags()

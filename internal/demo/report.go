@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -40,8 +43,7 @@ type report struct {
 	Seconds float64 `json:"seconds"`       // from the start until the record was compared
 	Dir     string  `json:"dir,omitempty"` // of the peers' data and logs, when they were kept
 
-	order  []string // of Effects
-	killAt string   // the progress when the leader was killed, in words
+	killAt string // the progress when the leader was killed, in words
 }
 
 // maxFindings is the maximum number of findings in the report.
@@ -49,56 +51,45 @@ const maxFindings = 10
 
 // newReport compares the record of all runs with the effects that the hardware counted.
 func newReport(machines int, runs []*holdfastv1.Run, effects []fake.Effect, f failover, took time.Duration) *report {
-	c := compare(runs, effects)
-	power := c.total(isPower)
-	destructive := c.total(func(e string) bool { return e != powerOn })
+	sums, findings := compare(runs, effects)
+	off, on := sums[powerOff], sums[powerOn]
 	r := &report{
-		Problems: []string{}, Machines: machines, Runs: map[string]int{}, Effects: c.Effects, order: c.inOrder(),
-		LeaderKilled: f.killed != "",
-		KilledPeer:   f.killed,
-		NewLeader:    f.leader,
-		FailoverMS:   f.took.Milliseconds(), killAt: f.at,
-		PowerActionsAsked: power.Asked, PowerActionsSeen: power.Seen,
-		DuplicatedPowerActions: power.Duplicated, MissingPowerActions: power.Missing,
-		DestructiveEffects:    map[string]int{},
-		DuplicatedDestructive: destructive.Duplicated,
-		MissingDestructive:    destructive.Missing,
-		Seconds:               float64(took.Milliseconds()) / 1000,
+		Problems: []string{}, Machines: machines, Runs: map[string]int{},
+		LeaderKilled: f.killed != "", KilledPeer: f.killed, NewLeader: f.leader, FailoverMS: f.took.Milliseconds(),
+		PowerActionsAsked: off.Asked + on.Asked, PowerActionsSeen: off.Seen + on.Seen,
+		DuplicatedPowerActions: off.Duplicated + on.Duplicated, MissingPowerActions: off.Missing + on.Missing,
+		DestructiveEffects: map[string]int{}, Effects: sums,
+		Seconds: float64(took.Milliseconds()) / 1000, killAt: f.at,
 	}
-	for _, e := range effects {
-		if e.Destructive {
-			r.DestructiveEffects[e.Effect]++
+	for effect, t := range sums {
+		if effect != powerOn {
+			r.DestructiveEffects[effect] = t.Seen
+			r.DuplicatedDestructive += t.Duplicated
+			r.MissingDestructive += t.Missing
 		}
 	}
 	for _, run := range runs {
 		r.Runs[run.GetPhase().String()]++
-		for _, s := range run.GetSteps() {
-			for _, a := range s.GetAttempts() {
-				if a.GetOutcome() == holdfastv1.Attempt_FAILED {
-					r.Retries++
-				}
-				if len(a.GetEpochs()) > 1 {
-					r.Adopted++
-				}
-			}
-		}
+		c, _ := count(run)
+		r.Retries += c.failed
+		r.Adopted += c.adopted
 	}
-	r.judge(runs, c.Findings)
+	r.judge(runs, findings)
 	return r
 }
 
 // judge adds the problems to the report.
 func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
-	if n := r.Machines - r.Runs[holdfastv1.Run_SUCCEEDED.String()]; n != 0 {
+	succeeded := r.Runs[holdfastv1.Run_SUCCEEDED.String()]
+	if n := r.Machines - succeeded; n != 0 {
 		problem("%d of %d runs did not succeed", n, r.Machines)
-		shown := 0
-		for _, run := range runs {
-			if run.GetPhase() != holdfastv1.Run_SUCCEEDED && shown < maxFindings {
-				shown++
-				problem("run %s of %s is %s at step %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(),
-					run.GetCurrentStep(), why(run))
-			}
+	}
+	for _, run := range runs {
+		if run.GetPhase() != holdfastv1.Run_SUCCEEDED && len(r.Problems) <= maxFindings {
+			why, _ := describe.Why(run)
+			problem("run %s of %s is %s at step %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(),
+				run.GetCurrentStep(), cmp.Or(why, "no recorded reason"))
 		}
 	}
 	switch {
@@ -109,29 +100,17 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	}
 	// An empty record would agree with any hardware.
 	for _, e := range []string{powerOff, powerOn, install} {
-		if n, want := r.Effects[e].Asked, r.Runs[holdfastv1.Run_SUCCEEDED.String()]; n < want {
-			problem("%s succeeded, but the record has only %d %s", plural(want, "run", "runs"), n, e)
+		if n := r.Effects[e].Asked; n < succeeded {
+			problem("%s succeeded, but the record has only %d %s", describe.Number(succeeded, "run"), n, e)
 		}
 	}
-	for i, f := range findings {
-		if i == maxFindings {
-			problem("and %d more", len(findings)-i)
-			break
-		}
+	for _, f := range findings[:min(len(findings), maxFindings)] {
 		problem("%s", f)
 	}
+	if more := len(findings) - maxFindings; more > 0 {
+		problem("and %d more", more)
+	}
 	r.OK = len(r.Problems) == 0
-}
-
-// why returns the reason why a run has not succeeded.
-func why(run *holdfastv1.Run) string {
-	if msg := run.GetError().GetMessage(); msg != "" {
-		return msg
-	}
-	if w := run.GetWaitingFor(); w != "" {
-		return "waiting for " + w
-	}
-	return "no recorded reason"
 }
 
 // err returns an error if there are problems.
@@ -144,23 +123,44 @@ func (r *report) err() error {
 
 // write writes the report as JSON.
 func (r *report) write(w io.Writer) error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if _, err := w.Write(append(b, '\n')); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
 }
 
-// phases returns the phases of the runs, SUCCEEDED first.
-func (r *report) phases() []string {
-	rank := func(phase string) int {
-		if phase == holdfastv1.Run_SUCCEEDED.String() {
-			return -1
-		}
-		return int(holdfastv1.Run_Phase_value[phase])
+// summary returns the report for people.
+func (r *report) summary() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { b.WriteString(fmt.Sprintf("  "+format, args...) + "\n") }
+	var phases []string
+	for _, phase := range slices.Sorted(maps.Keys(r.Runs)) {
+		phases = append(phases, fmt.Sprintf("%d %s", r.Runs[phase], phase))
 	}
-	return slices.SortedFunc(maps.Keys(r.Runs), func(a, b string) int { return rank(a) - rank(b) })
+	b.WriteString("\n")
+	line("runs     %s of %s, with %s, in %.1f s", strings.Join(phases, ", "), describe.Number(r.Machines, "machine"),
+		describe.Number(r.Retries, "failed attempt"), r.Seconds)
+	if r.LeaderKilled {
+		line("leader   %s killed with SIGKILL at %s, now %s leads", r.KilledPeer, r.killAt, r.NewLeader)
+		line("writes   paused for %d ms", r.FailoverMS)
+		line("attempts %d left open by the killed leader and adopted by the next", r.Adopted)
+	}
+	if r.Dir != "" {
+		line("files    %s", r.Dir)
+	}
+	b.WriteString("\n")
+	line("%-12s %18s %18s %12s %9s", "effect", "recorded", "seen by hardware", "duplicated", "missing")
+	for _, e := range slices.Sorted(maps.Keys(r.Effects)) {
+		t := r.Effects[e]
+		line("%-12s %18d %18d %12d %9d", e, t.Asked, t.Seen, t.Duplicated, t.Missing)
+	}
+	b.WriteString("\n")
+	if r.OK {
+		line("Every button pressed, every disk written: exactly as often as recorded.")
+		return b.String()
+	}
+	line("Problems:")
+	for _, p := range r.Problems {
+		line("  %s", render.Clean(p))
+	}
+	return b.String()
 }

@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "report-sound.json", out.String())
-	golden(t, "summary-sound.txt", text(summary(r, unicodeGlyphs()), 80, unicodeGlyphs(), false))
+	golden(t, "summary-sound.txt", r.summary())
 
 	runs[0].Phase, runs[0].CurrentStep, runs[0].WaitingFor = holdfastv1.Run_RUNNING, "i", "the install to finish"
 	r = newReport(2, runs, append(effects, effects...), failover{}, 5678*time.Millisecond)
@@ -51,7 +51,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "report-broken.json", out.String())
-	golden(t, "summary-broken.txt", text(summary(r, unicodeGlyphs()), 120, unicodeGlyphs(), false))
+	golden(t, "summary-broken.txt", r.summary())
 	var code interface{ ExitCode() int }
 	if err := error(brokenError{r.err()}); !errors.As(err, &code) || code.ExitCode() != 1 {
 		t.Errorf("broken demo: got %v, want exit code 1", err)

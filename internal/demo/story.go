@@ -1,223 +1,204 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
+	"text/template"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // story is one demo.
 type story struct {
 	options
-	dir      string // of the peers
 	machines []*holdfastv1.Machine
-	board    *board
+	progress *progress
 	hardware *hardware
-	cluster  *localcluster.Cluster // nil before it was made
-	client   *client.Client        // nil before the cluster serves
-
-	mu     sync.Mutex
-	victim string // the peer that the demo has killed, if any
+	peers    *peers // nil before they serve
 }
 
-// run runs the demo and removes its files.
-func run(ctx context.Context, o options, c *console) (err error) {
-	binary, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find the executable of this process: %w", err)
-	}
-	s := &story{options: o, machines: inventory(o.machines)}
-	s.board = newBoard(s.machines, time.Now)
-	if s.hardware, err = newHardware(ctx, s.machines); err != nil {
-		return err
-	}
-	remove, err := s.makeDir()
+// run runs the demo and removes its files. With --json, out receives the report only, and errs the
+// progress.
+func run(ctx context.Context, o options, out, errs io.Writer) (err error) {
+	dir, err := makeDir(o.dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-
+	kept := o.keepDir || o.dir != ""
+	if !kept {
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	lines := out
+	if o.json {
+		lines = errs
+	}
+	playing, broken := context.WithCancelCause(ctx)
+	defer broken(nil)
+	s := &story{options: o, machines: inventory(o.machines), progress: newProgress(lines, o.machines, broken)}
+	if s.hardware, err = newHardware(ctx, "127.0.0.1:0", fleetConfig(s.machines)); err != nil {
+		return err
+	}
 	// The hardware outlives the peers, whatever ends first.
-	hwCtx, powerDown := context.WithCancel(context.WithoutCancel(ctx))
-	defer powerDown()
-	hw, hwCtx := errgroup.WithContext(hwCtx)
-	hw.Go(func() error { return s.hardware.Run(hwCtx) })
+	powered, powerDown := context.WithCancel(context.WithoutCancel(ctx))
+	hw, powered := errgroup.WithContext(powered)
+	hw.Go(func() error { return s.hardware.Run(powered) })
 	defer func() { //nolint:contextcheck // peers are stopped after ctx has ended
-		err = errors.Join(err, s.stop())
+		if s.peers != nil {
+			err = errors.Join(err, s.peers.stop())
+		}
 		powerDown()
 		err = errors.Join(err, hw.Wait())
 	}()
 
-	r, err := s.play(ctx, binary, c)
+	r, err := s.play(playing, dir)
 	switch {
-	case ctx.Err() != nil && err != nil: // the other errors are consequences
+	case err != nil && ctx.Err() != nil: // the error is a consequence
 		return errors.New("run the demo: interrupted")
 	case err != nil:
-		c.logs(err)
-		return err
+		return cmp.Or(context.Cause(playing), err)
+	case kept:
+		r.Dir = dir
 	}
-	if err := c.finish(r); err != nil {
-		return err
+	_, err = io.WriteString(lines, r.summary())
+	if err == nil && o.json {
+		err = r.write(out)
 	}
-	if !o.exit && ctx.Err() == nil {
-		s.stay(ctx, binary, c)
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if !o.exit {
+		s.stay(playing, lines)
 	}
 	return r.err()
 }
 
-// play runs the demo up to the report, with a display of its progress.
-func (s *story) play(ctx context.Context, binary string, c *console) (*report, error) {
-	shown, done := context.WithCancel(context.WithoutCancel(ctx))
-	defer done()
-	var r *report
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return watch(shown, s.board, c.display()) })
-	g.Go(func() (err error) {
-		defer done()
-		r, err = s.perform(ctx, binary)
-		return err
-	})
-	if err := g.Wait(); err != nil {
+// play runs the demo up to the report.
+func (s *story) play(ctx context.Context, dir string) (r *report, err error) {
+	s.progress.say("starting n1, n2, n3, three processes on loopback, with TLS")
+	if s.peers, err = startPeers(ctx, dir, s.hardware.url()); err != nil {
 		return nil, err
 	}
-	return r, nil
-}
-
-// perform runs the demo up to the report.
-func (s *story) perform(ctx context.Context, binary string) (*report, error) {
-	if err := s.startPeers(ctx, binary); err != nil {
-		return nil, err
-	}
-	plan, err := s.client.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: planID})
+	leader, err := s.peers.Leader(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("get plan %s: %w", planID, err)
-	}
-	s.board.plan(plan)
-	if err := s.register(ctx); err != nil {
 		return nil, err
 	}
-	s.board.say(plain, "registered %s", plural(len(s.machines), "machine", "machines"))
-
+	s.progress.say("three peers are up, %s leads", leader.ID)
 	f, err := s.repave(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !s.exit && f.killed != "" {
-		if err := s.revive(ctx, f.killed); err != nil {
+		if err := s.peers.revive(ctx); err != nil {
 			return nil, err
 		}
+		s.progress.say("%s is back with its data: three peers are up", f.killed)
 	}
 	runs, err := s.record(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := newReport(len(s.machines), runs, s.hardware.fleet.Effects("", "", 0), f, s.board.elapsed())
-	if s.kept() {
-		r.Dir = s.dir
-	}
-	return r, nil
+	return newReport(len(s.machines), runs, s.hardware.fleet.Effects("", "", 0), f, time.Since(s.progress.began)), nil
 }
 
 // repave runs the plan on all machines and kills the leader in the middle. After the timeout it
 // returns without an error, and the report lists the runs that have not ended.
-func (s *story) repave(ctx context.Context) (failover, error) {
+func (s *story) repave(ctx context.Context) (f failover, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	var f failover
 	g.Go(func() error { return s.follow(watching) })
-	g.Go(func() error { return s.watchPeers(watching) })
-	g.Go(func() error {
-		if err := s.start(ctx); err != nil {
-			return err
-		}
-		s.board.say(plain, "started a run of %s on each machine", planID)
-		return nil
-	})
+	g.Go(func() error { return s.peers.watch(watching) })
+	g.Go(func() error { return s.begin(ctx) })
 	g.Go(func() (err error) {
 		defer stop()
-		late := time.NewTimer(s.timeout)
-		defer late.Stop()
+		limited, done := context.WithTimeout(ctx, s.timeout)
+		defer done()
 		select {
-		case <-s.board.half:
-		case <-late.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if f, err = s.failover(ctx); err != nil {
-			return err
+		case <-s.progress.half:
+			if f, err = s.killLeader(ctx); err != nil {
+				return err
+			}
+		case <-limited.Done():
 		}
 		select {
-		case <-s.board.finished:
-			s.board.say(good, "all runs have ended")
-			return nil
-		case <-late.C:
-			s.board.say(bad, "time is up after %s: not all runs have ended", s.timeout)
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-s.progress.finished:
+			s.progress.say("all runs have ended")
+		case <-limited.Done():
+			if ctx.Err() == nil {
+				s.progress.say("time is up after %s: not all runs have ended", s.timeout)
+			}
 		}
+		return ctx.Err()
 	})
-	return f, g.Wait()
+	err = g.Wait()
+	return f, err
 }
 
-// makeDir creates the directory of the peers. It returns a function that removes it unless it is
-// kept.
-func (s *story) makeDir() (remove func() error, err error) {
-	if s.options.dir == "" {
-		if s.dir, err = os.MkdirTemp("", "holdfast-demo-"); err != nil {
-			return nil, fmt.Errorf("make a directory for the peers: %w", err)
-		}
-		return func() error {
-			if s.kept() {
-				return nil
-			}
-			return os.RemoveAll(s.dir)
-		}, nil
+// invitation explains how to use the cluster.
+const invitation = `
+  Three peers are up, and stay up until Ctrl-C:
+
+    the dashboard, on each of them:  {{(index .Peers 0).URL "/ui/"}}
+    sign in with the token           {{.Token}}
+    (the browser warns: the certificate is of the demo's own CA, {{.Files.CA}})
+{{range .Peers}}
+    {{.ID}}  gRPC {{.GRPCAddr}}  {{.URL "/metrics"}}
+{{- end}}
+    effects counted by the fake hardware: {{.Hardware}}/effects
+
+  In another terminal:
+
+    alias holdfast={{.Binary}}
+    export HOLDFAST_ADDR={{.Addrs}}
+    export HOLDFAST_CA={{.Files.CA}} HOLDFAST_CERT={{.Files.AdminCert}} HOLDFAST_KEY={{.Files.AdminKey}}
+    holdfast cluster status
+    holdfast machine list
+    holdfast run list
+    holdfast run start {{.Machine}} --type REBOOT --wait
+    curl -s --cacert $HOLDFAST_CA --cert $HOLDFAST_CERT --key $HOLDFAST_KEY {{(index .Peers 0).URL "/readyz"}}
+`
+
+// stay keeps the cluster up until ctx ends, and prints how to use it.
+func (s *story) stay(ctx context.Context, w io.Writer) {
+	token, err := s.peers.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "demo",
+		Role: holdfastv1.Role_ADMIN, TtlSeconds: 24 * 3600, Comment: "for the dashboard of the demo"})
+	if err == nil {
+		err = template.Must(template.New("").Parse(invitation)).Execute(w, map[string]any{
+			"Token": token.GetSecret(), "Peers": s.peers.Peers(), "Files": s.peers.Files(), "Hardware": s.hardware.url(),
+			"Binary": s.peers.binary, "Addrs": strings.Join(s.peers.Addrs(), ","), "Machine": s.machines[0].GetMachineId(),
+		})
 	}
-	if s.dir, err = filepath.Abs(s.options.dir); err != nil {
-		return nil, fmt.Errorf("find --dir %s: %w", s.options.dir, err)
+	if err == nil {
+		err = s.peers.watch(ctx)
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make --dir: %w", err)
+	if err != nil { // of a peer that was killed by hand, for example
+		s.progress.say("%v", err)
 	}
-	entries, err := os.ReadDir(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("read --dir: %w", err)
-	}
-	if len(entries) > 0 {
-		return nil, fmt.Errorf("use --dir %s: it is not empty: name an empty or a new directory", s.dir)
-	}
-	return func() error { return nil }, nil
+	<-ctx.Done()
+	s.progress.say("stopping")
 }
 
-// kept reports whether data and logs are kept.
-func (s *story) kept() bool { return s.keepDir || s.options.dir != "" }
-
-// stop ends all peers. It kills them if their data is not kept.
-func (s *story) stop() error {
-	var errs []error
-	if s.client != nil {
-		errs = append(errs, s.client.Close())
+// makeDir makes the directory of the peers: the named one, or a temporary one for "".
+func makeDir(name string) (dir string, err error) {
+	if name == "" {
+		dir, err = os.MkdirTemp("", "holdfast-demo-")
+	} else if dir, err = filepath.Abs(name); err == nil {
+		err = os.MkdirAll(dir, 0o700)
 	}
-	if s.cluster != nil {
-		for _, p := range s.cluster.Peers() {
-			if !s.kept() && p.Running() {
-				errs = append(errs, p.Kill())
-			}
-		}
-		errs = append(errs, s.cluster.Close())
+	entries, unread := os.ReadDir(dir)
+	switch err := cmp.Or(err, unread); {
+	case err != nil:
+		return "", fmt.Errorf("make a directory for the peers: %w", err)
+	case len(entries) > 0:
+		return "", fmt.Errorf("use --dir %s: it is not empty: name an empty or a new directory", dir)
 	}
-	return errors.Join(errs...)
+	return dir, nil
 }
