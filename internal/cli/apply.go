@@ -17,7 +17,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) apply() *cobra.Command {
+func applyCommand(a *app) *cobra.Command {
 	var in inputs
 	var dryRun bool
 	var o output
@@ -93,11 +93,11 @@ that were, or would be, created or updated.`,
 					all = append(all, done...)
 				}
 				all = prune.run(ctx, a, gone, all, dryRun)
-				show := a.printApplied
+				show := printApplied
 				if o.structured() {
-					show = a.printAppliedAs
+					show = printAppliedAs
 				}
-				if err := show(&o, all, in.String(), dryRun); err != nil || !dryRun {
+				if err := show(a, &o, all, in.String(), dryRun); err != nil || !dryRun {
 					return err
 				}
 				if slices.ContainsFunc(all, func(one applied) bool { return one.action != unchanged }) {
@@ -148,7 +148,7 @@ func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Messa
 }
 
 // printApplied prints the differences and the counts.
-func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) error {
+func printApplied(a *app, o *output, all []applied, files string, dryRun bool) error {
 	var b strings.Builder
 	var bad []error
 	counts := map[action]int{}
@@ -222,7 +222,7 @@ type appliedChange struct {
 
 // printAppliedAs prints the results as JSON, YAML or through an expression. It returns the
 // error of the table.
-func (a *app) printAppliedAs(o *output, all []applied, files string, dryRun bool) error {
+func printAppliedAs(a *app, o *output, all []applied, files string, dryRun bool) error {
 	doc := appliedDocument{DryRun: dryRun, Applied: make([]appliedResource, len(all))}
 	var bad []error
 	for i, one := range all {
@@ -241,7 +241,7 @@ func (a *app) printAppliedAs(o *output, all []applied, files string, dryRun bool
 	if err != nil {
 		return err
 	}
-	if err := a.document(o, raw); err != nil {
+	if err := printDocument(a, o, raw); err != nil {
 		return err
 	}
 	return several(bad, len(all), "apply "+files)

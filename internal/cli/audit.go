@@ -16,17 +16,17 @@ import (
 // auditLimit is the default number of listed events: the trail can hold 262,144.
 const auditLimit = "100"
 
-func (a *app) audit() *cobra.Command {
+func auditCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "audit",
 		Short: "Read the audit trail of changes and refused calls",
 		Example: `  holdfast audit list --filter 'outcome != OK'
   holdfast audit verify
   holdfast audit export > audit.jsonl`,
-	}, a.auditList(), a.auditVerify(), a.auditExport())
+	}, auditList(a), auditVerify(a), auditExport(a))
 }
 
-func (a *app) auditList() *cobra.Command {
+func auditList(a *app) *cobra.Command {
 	cmd := listCommand(a, lister[*holdfastv1.AuditEvent]{
 		short: "List audit events, newest first",
 		example: `  holdfast audit list --limit 20
@@ -41,7 +41,7 @@ func (a *app) auditList() *cobra.Command {
 	return cmd
 }
 
-func (a *app) auditExport() *cobra.Command {
+func auditExport(a *app) *cobra.Command {
 	var from uint64
 	cmd := &cobra.Command{
 		Use: "export", Args: exactly(),

@@ -24,7 +24,7 @@ import (
 // maxAuditLine is the maximum length of a line of an exported trail, in bytes.
 const maxAuditLine = 64 << 10
 
-func (a *app) auditVerify() *cobra.Command {
+func auditVerify(a *app) *cobra.Command {
 	var o output
 	var file, after string
 	cmd := &cobra.Command{
@@ -46,7 +46,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 				return err
 			}
 			if file != "" {
-				return a.verified(&o, v, a.verifyFile(file, v))
+				return verified(a, &o, v, verifyFile(a, file, v))
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				ctx, cancel := a.patience(ctx, 0)
@@ -55,7 +55,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 				if _, broken := errors.AsType[*brokenError](err); !broken {
 					err = failed(err, "read the audit trail")
 				}
-				return a.verified(&o, v, err)
+				return verified(a, &o, v, err)
 			})(cmd, args)
 		},
 	}
@@ -122,11 +122,11 @@ func (v *verification) done() error {
 	return nil
 }
 
-func (a *app) verifyFile(name string, v *verification) error {
+func verifyFile(a *app, name string, v *verification) error {
 	if name == "-" {
 		return verifyLines(a.In, "standard input", v)
 	}
-	f, err := a.open(name)
+	f, err := openFile(a, name)
 	if err != nil {
 		return fmt.Errorf("verify audit events: %w", err)
 	}
@@ -169,7 +169,7 @@ type verdict struct {
 }
 
 // verified prints the result. A broken trail is an error.
-func (a *app) verified(o *output, v *verification, err error) error {
+func verified(a *app, o *output, v *verification, err error) error {
 	if err == nil {
 		err = v.done()
 	}
@@ -187,20 +187,20 @@ func (a *app) verified(o *output, v *verification, err error) error {
 	if broken != nil {
 		d.Fault = broken.fault
 	}
-	if printed := a.printVerdict(o, d); printed != nil {
+	if printed := printVerdict(a, o, d); printed != nil {
 		return printed
 	}
 	return err
 }
 
-func (a *app) printVerdict(o *output, d verdict) error {
+func printVerdict(a *app, o *output, d verdict) error {
 	switch {
 	case o.structured():
 		raw, err := json.Marshal(d)
 		if err != nil {
 			return err
 		}
-		return a.document(o, raw)
+		return printDocument(a, o, raw)
 	case o.format == formatName:
 		if d.End == "" {
 			return nil
@@ -218,5 +218,5 @@ func (a *app) printVerdict(o *output, d verdict) error {
 		a.note("note: the events before %d were not verified; event %d follows an event with hash %s", d.First,
 			d.First, d.After)
 	}
-	return a.table(o, t)
+	return printTable(a, o, t)
 }

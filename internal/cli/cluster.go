@@ -18,15 +18,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) cluster() *cobra.Command {
+func clusterCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "cluster",
 		Short:   "Show and test the control plane",
 		Example: "  holdfast cluster status",
-	}, a.clusterStatus(), a.clusterSafe(), a.clusterDrill())
+	}, clusterStatus(a), clusterSafe(a), clusterDrill(a))
 }
 
-func (a *app) clusterStatus() *cobra.Command {
+func clusterStatus(a *app) *cobra.Command {
 	var o output
 	var until waitFlag
 	cmd := &cobra.Command{
@@ -38,11 +38,11 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
   holdfast cluster status --wait=1m
   holdfast cluster status -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := a.leaderStatus(ctx, c, until)
+			s, err := leaderStatus(ctx, a, c, until)
 			if err != nil {
 				return err
 			}
-			if err := a.printStatus(&o, s); err != nil {
+			if err := printStatus(a, &o, s); err != nil {
 				return err
 			}
 			if s.GetLeader() == "" {
@@ -73,7 +73,7 @@ const statusPause = 200 * time.Millisecond
 // leaderStatus returns the first status that has a leader if the flag is set, else the first
 // status. After the time limit it returns the last one. It also waits for peers that do not
 // answer yet.
-func (a *app) leaderStatus(ctx context.Context, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
+func leaderStatus(ctx context.Context, a *app, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
 	patience, cancel := a.patience(ctx, flag.limit)
 	defer cancel()
 	if flag.set {
@@ -91,7 +91,7 @@ func (a *app) leaderStatus(ctx context.Context, c *client.Client, flag waitFlag)
 	}
 }
 
-func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
+func printStatus(a *app, o *output, s *holdfastv1.ClusterStatus) error {
 	if o.format == formatName {
 		return printNames(a, peerKind(s), s.GetPeers())
 	}
@@ -179,7 +179,7 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 }
 
 // versionTable prints the version of each peer.
-func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
+func versionTable(a *app, o *output, s *holdfastv1.ClusterStatus) error {
 	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
 	for _, p := range s.GetPeers() {
 		t.Row(p.GetId(), p.GetVersion(), number(p.GetMaxFeatureLevel()),

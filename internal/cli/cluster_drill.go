@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) clusterSafe() *cobra.Command {
+func clusterSafe(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "failover-safe", Args: exactly(),
 		Short: "Check whether a peer may be lost now (exit code 7 if not)",
@@ -57,7 +57,7 @@ const (
 	drillAfter  = 2 * time.Second
 )
 
-func (a *app) clusterDrill() *cobra.Command {
+func clusterDrill(a *app) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "drill", Args: exactly(),
@@ -73,14 +73,14 @@ longest time without an acknowledged write. Runs continue under the next leader.
 			if why := unsafe(s); why != "" {
 				return unavailable("not drilled: %s", why)
 			}
-			return a.drill(ctx, c, to)
+			return runDrill(ctx, a, c, to)
 		}),
 	}
 	cmd.Flags().StringVar(&to, "to", "", "next leader, a `peer` (default: the one with the newest log)")
 	return cmd
 }
 
-func (a *app) drill(ctx context.Context, c *client.Client, to string) error {
+func runDrill(ctx context.Context, a *app, c *client.Client, to string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup

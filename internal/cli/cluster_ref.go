@@ -21,7 +21,7 @@ const (
 	certKeyKey    = "certificate_key"
 )
 
-func (a *app) clusterRef() *cobra.Command {
+func clusterRefCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "cluster-ref", Aliases: []string{"cluster-refs"},
 		Short: "Manage Kubernetes clusters that machines join",
@@ -31,7 +31,7 @@ registered with a kubeconfig, which is stored as an encrypted secret (cluster/NA
   holdfast cluster-ref add prod --kubeconfig prod.kubeconfig
   holdfast machine update m-123 --cluster prod
   holdfast cluster-ref list`,
-	}, a.clusterRefAdd(), a.clusterRefList(), a.clusterRefGet(), a.clusterRefDelete())
+	}, clusterRefAdd(a), clusterRefList(a), clusterRefGet(a), clusterRefDelete(a))
 }
 
 func clusterRefName(s *holdfastv1.Secret) string {
@@ -68,7 +68,7 @@ func clusterRefKind() kind[*holdfastv1.Secret] {
 	}
 }
 
-func (a *app) clusterRefAdd() *cobra.Command {
+func clusterRefAdd(a *app) *cobra.Command {
 	var o output
 	var kubeconfig, certKey string
 	var pools []string
@@ -96,7 +96,7 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 				if path == "" {
 					continue
 				}
-				text, err := a.readSecretFile(path)
+				text, err := readSecretFile(a, path)
 				if err != nil {
 					return fmt.Errorf("read %s of cluster %s: %w", key, args[0], err)
 				}
@@ -121,7 +121,7 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 	return cmd
 }
 
-func (a *app) clusterRefList() *cobra.Command {
+func clusterRefList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
 		short:   "List registered clusters by name",
 		example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
@@ -129,7 +129,7 @@ func (a *app) clusterRefList() *cobra.Command {
 	})
 }
 
-func (a *app) clusterRefGet() *cobra.Command {
+func clusterRefGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show a registered cluster", example: "  holdfast cluster-ref get prod",
 		kind: clusterRefKind(),
@@ -140,7 +140,7 @@ func getClusterRef(ctx context.Context, c *client.Client, id string) (*holdfastv
 	return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
 }
 
-func (a *app) clusterRefDelete() *cobra.Command {
+func clusterRefDelete(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Secret]{
 		kind:    clusterRefKind(),
 		short:   "Delete clusters; machines in them get the condition InCustomerCluster unknown",

@@ -19,8 +19,8 @@ var takesFile = regexp.MustCompile(`\b(file|files|directory|FILE)\b`)
 
 // completeFlags completes the flags of all commands that have no completion of their own. A shell
 // offers files only for flags that take a path.
-func (a *app) completeFlags(cmd *cobra.Command) {
-	values := a.flagValues(cmd)
+func completeFlags(a *app, cmd *cobra.Command) {
+	values := flagValues(a, cmd)
 	complete := func(f *pflag.Flag) {
 		if _, has := cmd.GetFlagCompletionFunc(f.Name); has || f.Value.Type() == "bool" {
 			return
@@ -37,12 +37,12 @@ func (a *app) completeFlags(cmd *cobra.Command) {
 	}
 	cmd.LocalFlags().VisitAll(complete)
 	for _, sub := range cmd.Commands() {
-		a.completeFlags(sub)
+		completeFlags(a, sub)
 	}
 }
 
 // flagValues returns the completion of flags, by name.
-func (a *app) flagValues(cmd *cobra.Command) map[string]cobra.CompletionFunc {
+func flagValues(a *app, cmd *cobra.Command) map[string]cobra.CompletionFunc {
 	one := func(values completer, more cobra.ShellCompDirective) cobra.CompletionFunc {
 		complete := a.complete(values)
 		return func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -22,7 +22,7 @@ func (k *consent) given() bool { return k.yes && !k.dryRun }
 
 // precheck returns an error if confirmation is needed but cannot be asked for.
 func (k *consent) precheck(a *app, path, loss string) error {
-	if k.dryRun || k.yes || a.interactive() {
+	if k.dryRun || k.yes || interactive(a) {
 		return nil
 	}
 	return usagef("%s: %s: there is no terminal to ask for confirmation: check with --dry-run, then pass --yes",
@@ -38,7 +38,7 @@ func (k *consent) obtain(ctx context.Context, a *app, path, loss, word string) e
 	if _, err := fmt.Fprintf(a.Err, "%s\nType %s to confirm: ", loss, word); err != nil {
 		return err
 	}
-	got, err := a.readLine(ctx)
+	got, err := readLine(ctx, a)
 	if err != nil {
 		return fmt.Errorf("%s: read the confirmation: %w", path, err)
 	}
@@ -59,14 +59,14 @@ func word(names []string) string {
 }
 
 // interactive reports whether somebody can read a question and answer it.
-func (a *app) interactive() bool {
+func interactive(a *app) bool {
 	_, _, ok := a.Size(a.Err)
 	return ok && a.Interactive != nil && a.Interactive(a.In)
 }
 
 // readLine reads a line of the input, or "" at its end. It returns when the context ends, although
 // a read of a terminal cannot be interrupted: the process then ends, and with it the read.
-func (a *app) readLine(ctx context.Context) (string, error) {
+func readLine(ctx context.Context, a *app) (string, error) {
 	line := make(chan string, 1)
 	go func() {
 		var b strings.Builder

@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) consoles() *cobra.Command {
+func consoleCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "console", Aliases: []string{"consoles"},
 		Short: "List and replay console sessions",
@@ -20,7 +20,7 @@ func (a *app) consoles() *cobra.Command {
 holdfast machine console.`,
 		Example: `  holdfast console list --filter 'machine_id = m-123'
   holdfast console replay con-019b2f4c7d1-5e6f7a`,
-	}, a.consoleList(), a.consoleReplay())
+	}, consoleList(a), consoleReplay(a))
 }
 
 func consoleKind() kind[*holdfastv1.ConsoleSession] {
@@ -52,7 +52,7 @@ func consoleKind() kind[*holdfastv1.ConsoleSession] {
 	}
 }
 
-func (a *app) consoleList() *cobra.Command {
+func consoleList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.ConsoleSession]{
 		short: "List console sessions, newest first",
 		example: `  holdfast console list
@@ -64,7 +64,7 @@ func (a *app) consoleList() *cobra.Command {
 // longPause bounds the pauses of a replay.
 const longPause = 2 * time.Second
 
-func (a *app) consoleReplay() *cobra.Command {
+func consoleReplay(a *app) *cobra.Command {
 	var raw, timed bool
 	cmd := &cobra.Command{
 		Use: "replay SESSION", Args: exactly("SESSION"), ValidArgsFunction: a.complete(consoleKind().names),

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
 
-func (a *app) contextCommand() *cobra.Command {
+func contextCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "context", Aliases: []string{"ctx"},
 		Short: "Manage named clusters in the config file",
@@ -29,11 +29,11 @@ variables HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST
 		Example: `  holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400 --ca /etc/holdfast/ca.pem
   holdfast context use prod
   holdfast --context lab machine list`,
-	}, a.contextList(), a.contextCurrent(), a.contextUse(), a.contextSet(), a.contextDelete())
+	}, contextList(a), contextCurrent(a), contextUse(a), contextSet(a), contextDelete(a))
 }
 
-// edit changes the config file.
-func (a *app) edit(change func(*profile.File) error) error {
+// changeContexts changes the config file.
+func changeContexts(a *app, change func(*profile.File) error) error {
 	path, err := profile.Path(a.Getenv)
 	if err != nil {
 		return err
@@ -48,13 +48,13 @@ func (a *app) edit(change func(*profile.File) error) error {
 	return profile.Save(path, f)
 }
 
-func (a *app) contextUse() *cobra.Command {
+func contextUse(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "use CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
+		Use: "use CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: completeContexts(a),
 		Short:   "Select the current context",
 		Example: "  holdfast context use prod",
 		RunE: func(_ *cobra.Command, args []string) error {
-			err := a.edit(func(f *profile.File) error {
+			err := changeContexts(a, func(f *profile.File) error {
 				if _, err := f.Context(args[0]); err != nil {
 					return err
 				}
@@ -69,12 +69,12 @@ func (a *app) contextUse() *cobra.Command {
 	}
 }
 
-func (a *app) contextSet() *cobra.Command {
+func contextSet(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "set CONTEXT [--addr …] [--token …] [--ca …] [--cert …] [--key …]",
 		DisableFlagsInUseLine: true,
 		Args:                  exactly("CONTEXT"),
-		ValidArgsFunction:     a.completeContexts,
+		ValidArgsFunction:     completeContexts(a),
 		Short:                 "Add a context, or change one",
 		Long: `Add a context, or change one; omitted flags keep their value. The first context becomes the current one.
 "--token -" reads the token from standard input, which keeps it out of the process list and the shell history.`,
@@ -89,8 +89,8 @@ func (a *app) contextSet() *cobra.Command {
 				}
 			}
 			var c profile.Context
-			err := a.edit(func(f *profile.File) (err error) {
-				if c, err = a.changedContext(cmd, f, args[0], token); err != nil {
+			err := changeContexts(a, func(f *profile.File) (err error) {
+				if c, err = changedContext(a, cmd, f, args[0], token); err != nil {
 					return err
 				}
 				if f.Contexts == nil {
@@ -101,7 +101,7 @@ func (a *app) contextSet() *cobra.Command {
 				return nil
 			})
 			if err == nil {
-				a.noteUnusable(args[0], c)
+				noteUnusable(a, args[0], c)
 			}
 			return err
 		},
@@ -109,7 +109,7 @@ func (a *app) contextSet() *cobra.Command {
 }
 
 // changedContext returns a context with the flags of a command.
-func (a *app) changedContext(cmd *cobra.Command, f *profile.File, name, token string) (profile.Context, error) {
+func changedContext(a *app, cmd *cobra.Command, f *profile.File, name, token string) (profile.Context, error) {
 	if err := profile.CheckName(name); err != nil {
 		return profile.Context{}, usagef("%s: %s", cmd.CommandPath(), err)
 	}
@@ -154,7 +154,7 @@ func (a *app) changedContext(cmd *cobra.Command, f *profile.File, name, token st
 }
 
 // noteUnusable shows a context that was set, and why it cannot be used yet.
-func (a *app) noteUnusable(name string, c profile.Context) {
+func noteUnusable(a *app, name string, c profile.Context) {
 	a.note("context %s: %s", name, strings.Join(c.Addrs, ","))
 	settings, err := loadTLS(c)
 	if err == nil {
@@ -168,13 +168,13 @@ func (a *app) noteUnusable(name string, c profile.Context) {
 	}
 }
 
-func (a *app) contextDelete() *cobra.Command {
+func contextDelete(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
+		Use: "delete CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: completeContexts(a),
 		Short:   "Delete a context",
 		Example: "  holdfast context delete lab",
 		RunE: func(_ *cobra.Command, args []string) error {
-			err := a.edit(func(f *profile.File) error {
+			err := changeContexts(a, func(f *profile.File) error {
 				if _, err := f.Context(args[0]); err != nil {
 					return err
 				}
@@ -196,16 +196,17 @@ func (a *app) contextDelete() *cobra.Command {
 	}
 }
 
-func (a *app) completeContexts(
-	_ *cobra.Command, given []string, _ string,
-) ([]cobra.Completion, cobra.ShellCompDirective) {
-	path, err := profile.Path(a.Getenv)
-	if err != nil || len(given) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeContexts completes the name of a context.
+func completeContexts(a *app) cobra.CompletionFunc {
+	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		path, err := profile.Path(a.Getenv)
+		if err != nil || len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		f, err := profile.Load(path)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return slices.Sorted(maps.Keys(f.Contexts)), cobra.ShellCompDirectiveNoFileComp
 	}
-	f, err := profile.Load(path)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return slices.Sorted(maps.Keys(f.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }

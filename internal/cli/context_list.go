@@ -24,8 +24,8 @@ type listedContext struct {
 	Key     string   `json:"key"`
 }
 
-// contexts returns all contexts by name, and the path of their file.
-func (a *app) contexts() ([]listedContext, string, error) {
+// listContexts returns all contexts by name, and the path of their file.
+func listContexts(a *app) ([]listedContext, string, error) {
 	path, err := profile.Path(a.Getenv)
 	if err != nil {
 		return nil, "", err
@@ -43,12 +43,12 @@ func (a *app) contexts() ([]listedContext, string, error) {
 	return all, path, nil
 }
 
-// contextList is the result of context list, for scripts.
-type contextList struct {
+// listedContexts is the result of context list, for scripts.
+type listedContexts struct {
 	Contexts []listedContext `json:"contexts"`
 }
 
-func (a *app) contextList() *cobra.Command {
+func contextList(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
@@ -56,21 +56,21 @@ func (a *app) contextList() *cobra.Command {
 		Example: `  holdfast context list
   holdfast context list -o name`,
 		RunE: func(*cobra.Command, []string) error {
-			all, path, err := a.contexts()
+			all, path, err := listContexts(a)
 			if err != nil {
 				return err
 			}
 			if len(all) == 0 {
 				a.note("note: %s has no contexts: see: holdfast context set --help", path)
 			}
-			return a.printContexts(&o, all)
+			return printContexts(a, &o, all)
 		},
 	}
-	o.register(cmd, documentShape[contextList]("a list of contexts"))
+	o.register(cmd, documentShape[listedContexts]("a list of contexts"))
 	return cmd
 }
 
-func (a *app) printContexts(o *output, all []listedContext) error {
+func printContexts(a *app, o *output, all []listedContext) error {
 	switch {
 	case o.format == formatName:
 		for _, c := range all {
@@ -80,11 +80,11 @@ func (a *app) printContexts(o *output, all []listedContext) error {
 		}
 		return nil
 	case !o.table():
-		raw, err := json.Marshal(contextList{all})
+		raw, err := json.Marshal(listedContexts{all})
 		if err != nil {
 			return fmt.Errorf("write contexts: %w", err)
 		}
-		return a.document(o, raw)
+		return printDocument(a, o, raw)
 	}
 	t := render.NewTable("CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA")
 	for _, c := range all {
@@ -92,16 +92,16 @@ func (a *app) printContexts(o *output, all []listedContext) error {
 		token := map[bool]string{true: "set"}[c.Token]
 		t.Row(star, c.Name, strings.Join(c.Addrs, ","), token, c.CA)
 	}
-	return a.table(o, t)
+	return printTable(a, o, t)
 }
 
-func (a *app) contextCurrent() *cobra.Command {
+func contextCurrent(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "current", Args: exactly(),
 		Short:   "Show the name of the current context",
 		Example: "  holdfast context current",
 		RunE: func(*cobra.Command, []string) error {
-			all, _, err := a.contexts()
+			all, _, err := listContexts(a)
 			if err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ func (in *inputs) sources(a *app) ([]manifest.Source, error) {
 			}
 		}
 		for _, file := range files {
-			data, err := a.readFile(file)
+			data, err := readFile(a, file)
 			if err != nil {
 				return nil, err
 			}
@@ -103,9 +103,9 @@ func readDocuments[M proto.Message](a *app, in *inputs, k kind[M]) ([]M, error) 
 	return docs, nil
 }
 
-// open opens a file for reading. A FIFO blocks until another process opens it for writing, or until
-// the time of --timeout, if it is given.
-func (a *app) open(name string) (*os.File, error) {
+// openFile opens a file for reading. A FIFO blocks until another process opens it for writing, or
+// until the time of --timeout, if it is given.
+func openFile(a *app, name string) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
 		return os.Open(name)
 	}
@@ -140,10 +140,10 @@ func (a *app) open(name string) (*os.File, error) {
 }
 
 // readFile reads a file, or standard input if the name is "-".
-func (a *app) readFile(file string) ([]byte, error) {
+func readFile(a *app, file string) ([]byte, error) {
 	in := a.In
 	if file != "-" {
-		f, err := a.open(file)
+		f, err := openFile(a, file)
 		if err != nil {
 			return nil, misfit.File(file, err)
 		}

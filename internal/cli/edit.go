@@ -34,7 +34,7 @@ type editor[M proto.Message] struct {
 	check func(ctx context.Context, c *client.Client, edited M) error
 }
 
-func (a *app) machineEdit() *cobra.Command {
+func machineEdit(a *app) *cobra.Command {
 	return editCommand(a, editor[*holdfastv1.Machine]{
 		applier: machineApplier(), example: "m-123",
 		long: "A field that is removed is cleared.",
@@ -44,14 +44,14 @@ func (a *app) machineEdit() *cobra.Command {
 	})
 }
 
-func (a *app) planEdit() *cobra.Command {
+func planEdit(a *app) *cobra.Command {
 	return editCommand(a, editor[*holdfastv1.Plan]{
 		applier: planApplier(), example: "plan-mine-v1", whole: true,
 		long: "A plan that a run refers to never changes.",
 	})
 }
 
-func (a *app) poolEdit() *cobra.Command {
+func poolEdit(a *app) *cobra.Command {
 	e := editor[*holdfastv1.Pool]{applier: poolApplier(), example: "gpu", whole: true,
 		long: "A field that is removed is cleared."}
 	e.declared = func(p *holdfastv1.Pool) *holdfastv1.Pool {

@@ -13,15 +13,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) events() *cobra.Command {
+func eventsCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "events", Aliases: []string{"event"},
 		Short:   "Follow events of machines, runs and services",
 		Example: "  holdfast events watch",
-	}, a.eventsWatch())
+	}, eventsWatch(a))
 }
 
-func (a *app) eventsWatch() *cobra.Command {
+func eventsWatch(a *app) *cobra.Command {
 	var o output
 	var filter string
 	var cursor uint64
@@ -44,7 +44,7 @@ With --cursor it starts after that event; the last 65,536 events are kept.`,
 				if e.GetType() == "" {
 					return nil
 				}
-				return a.printEvent(&o, e)
+				return printEvent(a, &o, e)
 			})
 			return failed(ended(ctx, err), "watch events")
 		}),
@@ -56,7 +56,7 @@ With --cursor it starts after that event; the last 65,536 events are kept.`,
 	return cmd
 }
 
-func (a *app) printEvent(o *output, e *holdfastv1.Event) error {
+func printEvent(a *app, o *output, e *holdfastv1.Event) error {
 	switch {
 	case o.structured():
 		return printStream(a, o, e)

@@ -39,7 +39,7 @@ func nouns() []string {
 	return slices.Sorted(maps.Keys(resources()))
 }
 
-func (a *app) explain() *cobra.Command {
+func explainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain RESOURCE[.FIELD...]", Args: exactly("RESOURCE"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

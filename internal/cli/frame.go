@@ -65,7 +65,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 					return err
 				}
 				if more {
-					a.noteMore(&l)
+					noteMore(a, &l)
 				}
 				if len(items) == 0 && v.empty != "" && l.table() {
 					a.note("%s", v.empty)

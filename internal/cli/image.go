@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) image() *cobra.Command {
+func imageCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "image", Aliases: []string{"images"},
 		Short: "Manage images that machines are installed with",
@@ -25,7 +25,7 @@ Anyone who can reach that port can read them: put no secrets into images.`,
   holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
   holdfast image list
   holdfast image get debian-13`,
-	}, a.imageAdd(), a.imageApply(), a.imageList(), a.imageGet(), a.imageDelete())
+	}, imageAdd(a), imageApply(a), imageList(a), imageGet(a), imageDelete(a))
 }
 
 func imageKind() kind[*holdfastv1.Image] {
@@ -103,14 +103,14 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 	return t
 }
 
-func (a *app) imageList() *cobra.Command {
+func imageList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Image]{
 		short: "List images by name", example: "  holdfast image list\n  holdfast image list -o wide",
 		kind: imageKind(),
 	})
 }
 
-func (a *app) imageGet() *cobra.Command {
+func imageGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Image]{
 		short:   "Show an image, and which peers have its files",
 		example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
@@ -123,7 +123,7 @@ func getImage(ctx context.Context, c *client.Client, id string) (*holdfastv1.Ima
 	return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
 }
 
-func (a *app) imageDelete() *cobra.Command {
+func imageDelete(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Image]{
 		kind:  imageKind(),
 		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",

@@ -30,7 +30,7 @@ type imageInput struct {
 	replace, dryRun      bool
 }
 
-func (a *app) imageAdd() *cobra.Command {
+func imageAdd(a *app) *cobra.Command {
 	var o output
 	in := imageInput{image: &holdfastv1.Image{}}
 	cmd := &cobra.Command{
@@ -85,7 +85,7 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 }
 
 // imageApply stores images whose files are URLs, or were uploaded before.
-func (a *app) imageApply() *cobra.Command {
+func imageApply(a *app) *cobra.Command {
 	var o output
 	var in inputs
 	var replace, dryRun bool
@@ -169,7 +169,7 @@ func (in *imageInput) addFiles(ctx context.Context, a *app, c *client.Client) er
 			files[part] = &holdfastv1.Image_File{Url: source, Sha256: in.sha256[part]}
 		default:
 			var err error
-			if files[part], err = a.upload(ctx, c, source, in.sha256[part]); err != nil {
+			if files[part], err = uploadFile(ctx, a, c, source, in.sha256[part]); err != nil {
 				return fmt.Errorf("--%s: %w", part, err)
 			}
 		}
@@ -293,9 +293,9 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 	return format, compression
 }
 
-// upload sends a local file to the cluster.
-func (a *app) upload(
-	ctx context.Context, c *client.Client, path, want string,
+// uploadFile sends a local file to the cluster.
+func uploadFile(
+	ctx context.Context, a *app, c *client.Client, path, want string,
 ) (*holdfastv1.Image_File, error) {
 	f, err := openWhole(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) install() *cobra.Command {
+func installCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "install", Aliases: []string{"installs"},
 		Short: "Show the progress of machines that are being installed",
@@ -24,7 +24,7 @@ failed. A session has the name of its machine, and a machine has one session at 
 		Example: `  holdfast install list
   holdfast install get m-123
   holdfast install watch m-123`,
-	}, a.installList(), a.installGet(), a.installWatch())
+	}, installList(a), installGet(a), installWatch(a))
 }
 
 func installKind() kind[*holdfastv1.Install] {
@@ -63,7 +63,7 @@ func installStage(i *holdfastv1.Install) render.Text {
 	return render.T(name, style)
 }
 
-func (a *app) installList() *cobra.Command {
+func installList(a *app) *cobra.Command {
 	all := false
 	k := installKind()
 	k.page = func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
@@ -88,7 +88,7 @@ func pageOfInstalls(
 	return r.GetInstalls(), r.GetNextPageToken(), err
 }
 
-func (a *app) installGet() *cobra.Command {
+func installGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Install]{
 		short:   "Show a machine's install session, or the last one if none is open",
 		example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",

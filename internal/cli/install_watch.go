@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) installWatch() *cobra.Command {
+func installWatch(a *app) *cobra.Command {
 	var o output
 	every := watchInterval
 	cmd := &cobra.Command{
@@ -31,7 +31,7 @@ session. 'run watch' shows the steps around it and their retries.`,
 				return usagef("--interval: %s: give more than 0", every)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				return a.watchInstall(ctx, c, &o, args[0], every)
+				return watchInstall(ctx, a, c, &o, args[0], every)
 			})(cmd, args)
 		},
 	}
@@ -40,12 +40,12 @@ session. 'run watch' shows the steps around it and their retries.`,
 	return cmd
 }
 
-func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id string, every time.Duration) error {
+func watchInstall(ctx context.Context, a *app, c *client.Client, o *output, id string, every time.Duration) error {
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	i, err := getInstall(ctx, c, id)
 	if err == nil && i.GetClosedAt() != nil {
-		i, err = a.nextInstall(ctx, c, i, every)
+		i, err = nextInstall(ctx, a, c, i, every)
 	}
 	last := ""
 	for {
@@ -55,7 +55,7 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 		if now := fmt.Sprint(i.GetRunId(), i.GetAttempt(), i.GetStage(), i.GetProgress(), i.GetDetail(), i.GetNote(),
 			i.GetError(), i.GetClosedAt() != nil); now != last {
 			last = now
-			if err := a.printInstall(o, i); err != nil {
+			if err := printInstall(a, o, i); err != nil {
 				return err
 			}
 		}
@@ -78,8 +78,8 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 
 // nextInstall returns the session to watch after the last one has ended: that of the active run
 // once it has opened it, or the last one if no run is active.
-func (a *app) nextInstall(
-	ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration,
+func nextInstall(
+	ctx context.Context, a *app, c *client.Client, old *holdfastv1.Install, every time.Duration,
 ) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
 	m, err := getMachine(ctx, c, id)
@@ -143,7 +143,7 @@ func attemptOf(r *holdfastv1.Run, i *holdfastv1.Install) *holdfastv1.Attempt {
 	return nil
 }
 
-func (a *app) printInstall(o *output, i *holdfastv1.Install) error {
+func printInstall(a *app, o *output, i *holdfastv1.Install) error {
 	switch {
 	case o.format == formatName:
 		return printNames(a, installKind(), []*holdfastv1.Install{i})

@@ -128,7 +128,7 @@ func collect[T any](
 }
 
 // noteMore notes on standard error that the list was cut.
-func (a *app) noteMore(l *listing) {
+func noteMore(a *app, l *listing) {
 	hint := "note: only the first %d are shown: raise --limit"
 	if l.filterable {
 		hint += ", or narrow it with --filter"

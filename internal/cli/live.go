@@ -19,13 +19,15 @@ const (
 	frame  = 50 * time.Millisecond
 )
 
-// live draws events as a block on a terminal until the watch ends.
-func (a *app) live(ctx context.Context, w io.Writer, steps bool, watch watcher) error {
-	return a.liveBelow(ctx, w, func() []render.Line { return nil }, steps, watch)
+// drawRuns draws events as a block on a terminal until the watch ends.
+func drawRuns(ctx context.Context, a *app, w io.Writer, steps bool, watch watcher) error {
+	return drawRunsBelow(ctx, a, w, func() []render.Line { return nil }, steps, watch)
 }
 
-// liveBelow is live with lines above the block.
-func (a *app) liveBelow(ctx context.Context, w io.Writer, head func() []render.Line, steps bool, watch watcher) error {
+// drawRunsBelow is drawRuns with lines above the block.
+func drawRunsBelow(
+	ctx context.Context, a *app, w io.Writer, head func() []render.Line, steps bool, watch watcher,
+) error {
 	events := make(chan *holdfastv1.RunEvent)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -39,12 +41,12 @@ func (a *app) liveBelow(ctx context.Context, w io.Writer, head func() []render.L
 			}
 		})
 	})
-	g.Go(func() error { return a.draw(w, head, progress.NewBoard(steps), events) })
+	g.Go(func() error { return drawBlock(a, w, head, progress.NewBoard(steps), events) })
 	return g.Wait()
 }
 
-// draw redraws the head and the board until the events end.
-func (a *app) draw(
+// drawBlock redraws the head and the board until the events end.
+func drawBlock(a *app,
 	w io.Writer, head func() []render.Line, board *progress.Board, events <-chan *holdfastv1.RunEvent,
 ) error {
 	block := render.NewBlock(render.Unwrap(w), a.color(w)) // its lines are clean

@@ -20,7 +20,7 @@ import (
 // browserTime is the time that a person has to sign in with a browser.
 const browserTime = 10 * time.Minute
 
-func (a *app) login() *cobra.Command {
+func loginCommand(a *app) *cobra.Command {
 	var issuer string
 	var browser bool
 	cmd := &cobra.Command{
@@ -35,11 +35,11 @@ expired. They have priority over a token of the context; --token and HOLDFAST_TO
 		Example: `  holdfast login
   holdfast --context prod login --issuer 'Example SSO' --browser`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t, err := a.loginTarget()
+			t, err := loginTarget(a)
 			if err != nil {
 				return err
 			}
-			return a.signIn(cmd.Context(), t, issuer, browser)
+			return signIn(cmd.Context(), a, t, issuer, browser)
 		},
 	}
 	cmd.Flags().StringVar(&issuer, "issuer", "", "`name` or URL of the issuer, if the cluster has several")
@@ -47,7 +47,7 @@ expired. They have priority over a token of the context; --token and HOLDFAST_TO
 	return cmd
 }
 
-func (a *app) logout() *cobra.Command {
+func logoutCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout", Args: exactly(),
 		Short: "Delete the sign-in of the current context",
@@ -55,7 +55,7 @@ func (a *app) logout() *cobra.Command {
 An access token that somebody has copied is valid until it expires.`,
 		Example: "  holdfast logout",
 		RunE: func(*cobra.Command, []string) error {
-			t, err := a.loginTarget()
+			t, err := loginTarget(a)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ An access token that somebody has copied is valid until it expires.`,
 }
 
 // loginTarget returns the selected context, which stores the sign-in.
-func (a *app) loginTarget() (destination, error) {
+func loginTarget(a *app) (destination, error) {
 	t, err := a.target()
 	if err == nil && t.name == "" {
 		err = usagef("no context is selected, which would store the sign-in: " +
@@ -99,7 +99,7 @@ func (a *app) tokens(t destination) (func(context.Context) (string, error), erro
 }
 
 // signIn signs in with an issuer of the cluster, and stores the tokens.
-func (a *app) signIn(ctx context.Context, t destination, name string, browser bool) error {
+func signIn(ctx context.Context, a *app, t destination, name string, browser bool) error {
 	cfg, err := a.clientConfig()
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *app) signIn(ctx context.Context, t destination, name string, browser bo
 	if err != nil {
 		return err
 	}
-	saved, err := a.flow(ctx, issuer, browser)
+	saved, err := signInWith(ctx, a, issuer, browser)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfast
 	return fit[0], nil
 }
 
-// flow signs in with an issuer.
-func (a *app) flow(ctx context.Context, i *holdfastv1.Issuer, browser bool) (login.Saved, error) {
+// signInWith signs in with an issuer.
+func signInWith(ctx context.Context, a *app, i *holdfastv1.Issuer, browser bool) (login.Saved, error) {
 	f, err := login.New(ctx, login.Issuer{URL: i.GetIssuer(), ClientID: i.GetClientId(), Audience: i.GetAudience(),
 		Scopes: i.GetScopes()})
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *app) flow(ctx context.Context, i *holdfastv1.Issuer, browser bool) (log
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	if !browser {
-		saved, err := f.Device(ctx, a.showCode)
+		saved, err := f.Device(ctx, func(p login.Prompt) { showCode(a, p) })
 		if !errors.Is(err, login.ErrNoDevice) {
 			return saved, err
 		}
@@ -200,11 +200,11 @@ func (a *app) flow(ctx context.Context, i *holdfastv1.Issuer, browser bool) (log
 		a.note("Open this address in a browser on this machine:")
 		a.note("%s", address)
 		a.note("Waiting until %s …", a.Now().Add(browserTime).Local().Format("15:04"))
-		a.openBrowser(ctx, address)
+		openBrowser(ctx, a, address)
 	})
 }
 
-func (a *app) showCode(p login.Prompt) {
+func showCode(a *app, p login.Prompt) {
 	a.note("Open %s and enter the code %s.", p.URL, p.Code)
 	if p.Complete != "" {
 		a.note("Or open %s, which has the code filled in.", p.Complete)
@@ -213,7 +213,7 @@ func (a *app) showCode(p login.Prompt) {
 }
 
 // openBrowser opens an address on the desktop of a person, if there is one.
-func (a *app) openBrowser(ctx context.Context, address string) {
+func openBrowser(ctx context.Context, a *app, address string) {
 	if !a.terminal(a.Err) || a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "" {
 		return
 	}

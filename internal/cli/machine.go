@@ -10,21 +10,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machine() *cobra.Command {
+func machineCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "machine", Aliases: []string{"machines", "m"},
 		Short: "Manage machines and their power, phase and hardware",
 		Example: `  holdfast machine list --filter 'phase = IN_SERVICE AND labels.rack = "r7"'
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
-	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineEdit(),
-		a.machineSetPhase(), a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(),
-		a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect(),
-		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole(),
-		a.machineDrain(), a.machineUncordon())
+	}, machineList(a), machineGet(a), machineRegister(a), machineCreate(a), machineUpdate(a), machineEdit(a),
+		machineSetPhase(a), machineBMCRetry(a), machineDelete(a), machineHistory(a), machineIssues(a),
+		machineWhy(a), machineWatch(a), machinePower(a), machineBootDevice(a), machineInspect(a),
+		machineInventory(a), machineIdentify(a), machineSEL(a), machineBMCReset(a), machineMedia(a), machineConsole(a),
+		machineDrain(a), machineUncordon(a))
 }
 
-func (a *app) machineList() *cobra.Command {
+func machineList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
 		short: "List machines by id",
 		long: "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING " +
@@ -37,7 +37,7 @@ func (a *app) machineList() *cobra.Command {
   holdfast machine list -w`,
 		kind: machineKind(), filter: "phase = IN_SERVICE",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
-			return a.watchMachines(ctx, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
+			return watchMachines(ctx, a, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
 				return listMachines(ctx, c, l)
 			})
 		},
@@ -49,7 +49,7 @@ func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfas
 	return items, failed(err, "list machines")
 }
 
-func (a *app) machineGet() *cobra.Command {
+func machineGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Machine]{
 		short: "Show a machine",
 		example: `  holdfast machine get m-123
@@ -61,7 +61,7 @@ func (a *app) machineGet() *cobra.Command {
 			return []*render.Table{conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now())}
 		},
 		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
-			return a.watchMachines(ctx, o, watchInterval, func() ([]*holdfastv1.Machine, error) {
+			return watchMachines(ctx, a, o, watchInterval, func() ([]*holdfastv1.Machine, error) {
 				m, err := getMachine(ctx, c, id)
 				return []*holdfastv1.Machine{m}, err
 			})

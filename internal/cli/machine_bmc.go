@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineBootDevice() *cobra.Command {
+func machineBootDevice(a *app) *cobra.Command {
 	devices := []string{"pxe", "http", "disk", "virtual-media"}
 	flags := map[string]*bool{}
 	cmd := machinePlanCommand(a, &cobra.Command{
@@ -35,7 +35,7 @@ and the boot mode (UEFI or BIOS) stays as it is, unless --uefi is set.`,
 	return cmd
 }
 
-func (a *app) machineInspect() *cobra.Command {
+func machineInspect(a *app) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
 		Use: "inspect MACHINE", Args: exactly("MACHINE"),
 		Short: "Inspect a machine through its BMC and its host",
@@ -45,7 +45,7 @@ phase does not change, even if the inspection fails.`,
 	}, machinePlan{plan: fixedPlan("plan/inspect")})
 }
 
-func (a *app) machineIdentify() *cobra.Command {
+func machineIdentify(a *app) *cobra.Command {
 	var off bool
 	var long time.Duration
 	cmd := machinePlanCommand(a, &cobra.Command{
@@ -75,7 +75,7 @@ long and blocks other runs of the machine: cancel it when you have found the mac
 	return cmd
 }
 
-func (a *app) machineSEL() *cobra.Command {
+func machineSEL(a *app) *cobra.Command {
 	var clearLog bool
 	var log string
 	cmd := machinePlanCommand(a, &cobra.Command{
@@ -115,7 +115,7 @@ the one of the hardware is read and cleared, unless --log names another one. Sec
 	return cmd
 }
 
-func (a *app) machineBMCReset() *cobra.Command {
+func machineBMCReset(a *app) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
 		Use: "bmc-reset MACHINE", Args: exactly("MACHINE"),
 		Short: "Restart a machine's BMC",
@@ -125,7 +125,7 @@ not while a press of the power button may still be in progress.`,
 	}, machinePlan{plan: fixedPlan("plan/bmc-reset")})
 }
 
-func (a *app) machineMedia() *cobra.Command {
+func machineMedia(a *app) *cobra.Command {
 	insert := machinePlanCommand(a, &cobra.Command{
 		Use: "insert MACHINE URL", Args: exactly("MACHINE", "URL"),
 		Short: "Insert an image into a machine's virtual drive",
@@ -147,7 +147,7 @@ loads the image itself, so it must be able to reach the URL. The URL is recorded
 	}, insert, eject)
 }
 
-func (a *app) machineInventory() *cobra.Command {
+func machineInventory(a *app) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
 		Use: "inventory MACHINE", Args: exactly("MACHINE"),
 		Short: "Read a machine's hardware inventory from its BMC",
@@ -162,7 +162,7 @@ shown by 'machine get' beside the facts of operators and agents, which it does n
 				return err
 			}
 			a.note("%s", r.GetSteps()[0].GetMessage())
-			return a.table(o, hardwareTable(m, a.Now()))
+			return printTable(a, o, hardwareTable(m, a.Now()))
 		},
 	})
 }

@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineConsole() *cobra.Command {
+func machineConsole(a *app) *cobra.Command {
 	var readOnly, raw bool
 	cmd := &cobra.Command{
 		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
@@ -31,7 +31,7 @@ output is text. --raw prints all bytes.`,
 		Example: `  holdfast machine console m-123
   holdfast machine console m-123 --read-only`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.console(ctx, c, args[0], readOnly, raw)
+			return attachConsole(ctx, a, c, args[0], readOnly, raw)
 		}),
 	}
 	cmd.Flags().BoolVar(&readOnly, "read-only", false, "read the console without typing")
@@ -39,7 +39,7 @@ output is text. --raw prints all bytes.`,
 	return cmd
 }
 
-func (a *app) console(ctx context.Context, c *client.Client, machine string, readOnly, raw bool) error {
+func attachConsole(ctx context.Context, a *app, c *client.Client, machine string, readOnly, raw bool) error {
 	id := ""
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, PlanId: "plan/console",
 		RequestId: uuid.NewString()})
@@ -62,7 +62,7 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 	if readOnly {
 		a.note("read only: Ctrl-C leaves")
 	} else {
-		restore := a.rawTerminal()
+		restore := rawTerminal(a)
 		defer restore()
 		go typeTo(ctx, a.In, typed) // it ends with the process, or when what is typed does
 	}
@@ -81,7 +81,7 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 
 // rawTerminal sets the terminal of standard input to raw mode, so that all keys are sent, also
 // Ctrl-C.
-func (a *app) rawTerminal() (restore func()) {
+func rawTerminal(a *app) (restore func()) {
 	f := terminalFile(a.In)
 	if f == nil {
 		return func() {}

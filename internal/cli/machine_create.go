@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineCreate() *cobra.Command {
+func machineCreate(a *app) *cobra.Command {
 	var o output
 	var life ttl
 	r := &holdfastv1.CreateAgentMachineRequest{}

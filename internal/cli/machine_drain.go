@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-func (a *app) machineDrain() *cobra.Command {
+func machineDrain(a *app) *cobra.Command {
 	flags := map[string]*bool{}
 	cmd := machinePlanCommand(a, &cobra.Command{
 		Use: "drain MACHINE", Args: exactly("MACHINE"),
@@ -22,7 +22,7 @@ A machine that is in no cluster is refused. ` + askInService,
 	return cmd
 }
 
-func (a *app) machineUncordon() *cobra.Command {
+func machineUncordon(a *app) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
 		Use: "uncordon MACHINE", Args: exactly("MACHINE"),
 		Short: "Let the cluster place pods on the node of a machine again",

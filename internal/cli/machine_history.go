@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineHistory() *cobra.Command {
+func machineHistory(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
 		use: "history MACHINE", args: []string{"MACHINE"}, ids: machineKind().names,
 		short:   "List what happened to a machine, newest first",

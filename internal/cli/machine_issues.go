@@ -75,7 +75,7 @@ func troubledPage(ctx context.Context, c *client.Client, q query) ([]*holdfastv1
 	return machineKind().page(ctx, c, q)
 }
 
-func (a *app) machineIssues() *cobra.Command {
+func machineIssues(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
 		use: "issues", short: "List the machines that somebody should look at, the most urgent first",
 		long: `List the machines that somebody should look at, the most urgent first; among equals, what has lasted longest.

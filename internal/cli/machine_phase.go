@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineSetPhase() *cobra.Command {
+func machineSetPhase(a *app) *cobra.Command {
 	var o output
 	var ok consent
 	var comment string
@@ -88,7 +88,7 @@ func movedSentence(before, m *holdfastv1.Machine) string {
 	return text
 }
 
-func (a *app) machineBMCRetry() *cobra.Command {
+func machineBMCRetry(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Machine]{
 		verb: "bmc-retry", done: "allowed logins to the BMC of", kind: machineKind(), unasked: true,
 		short: "Log in again to BMCs that refused the account",
@@ -103,7 +103,7 @@ because another one might lock it, and one login is tried every 30 minutes. Use 
 	})
 }
 
-func (a *app) machineDelete() *cobra.Command {
+func machineDelete(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Machine]{
 		kind:  machineKind(),
 		short: "Delete machines that have no active run",

@@ -44,19 +44,19 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 				if err != nil {
 					return err
 				}
-				return a.preview(ctx, c, &o, req, []*holdfastv1.Machine{m}, nil)
+				return previewRun(ctx, a, c, &o, req, []*holdfastv1.Machine{m}, nil)
 			}
 			if v.asks {
-				if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, req); err != nil {
+				if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, req); err != nil {
 					return err
 				}
 			}
-			req.RequestId = a.requestID(request)
+			req.RequestId = requestID(a, request)
 			var show func(*holdfastv1.Run) error
 			if v.show != nil {
 				show = func(r *holdfastv1.Run) error { return v.show(ctx, c, &o, r) }
 			}
-			return a.start(ctx, c, &o, req, waitFlag{set: !detach}, show)
+			return startRun(ctx, a, c, &o, req, waitFlag{set: !detach}, show)
 		})(cmd, args)
 	}
 	o.register(cmd, started()...)

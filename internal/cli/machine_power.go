@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machinePower() *cobra.Command {
+func machinePower(a *app) *cobra.Command {
 	verb := func(name, short, long string) *cobra.Command {
 		flags := map[string]*bool{}
 		cmd := machinePlanCommand(a, &cobra.Command{
@@ -33,7 +33,7 @@ func (a *app) machinePower() *cobra.Command {
 active, and ends once the power was seen to change. 'status' shows the power that the last poll has seen, and starts no run.`,
 		Example: `  holdfast machine power status m-123
   holdfast machine power cycle m-123 --force`,
-	}, a.machinePowerStatus(),
+	}, machinePowerStatus(a),
 		verb("on", "Turn the power on", ""),
 		verb("off", "Turn the power off",
 			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut.\n"+askInService),
@@ -45,7 +45,7 @@ active, and ends once the power was seen to change. 'status' shows the power tha
 const askInService = "The command asks for confirmation if the machine is in service: its id. " +
 	"Without a terminal it requires --yes."
 
-func (a *app) machinePowerStatus() *cobra.Command {
+func machinePowerStatus(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "status MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),

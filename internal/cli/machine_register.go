@@ -13,7 +13,7 @@ import (
 // parallel is the number of concurrent registrations: peers commit concurrent ones together.
 const parallel = 16
 
-func (a *app) machineRegister() *cobra.Command {
+func machineRegister(a *app) *cobra.Command {
 	var (
 		o           output
 		spec        specFlags
@@ -44,7 +44,7 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 				return usagef("%s: give -f FILE, or flags that describe a machine: see: %s --help", cmd.CommandPath(),
 					cmd.CommandPath())
 			}
-			machines, err := a.machinesToRegister(&in, &spec, id, initial)
+			machines, err := machinesToRegister(a, &in, &spec, id, initial)
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 				if err := checkPools(ctx, c, machines, nil); err != nil {
 					return err
 				}
-				return a.registerAll(ctx, c, &o, machines)
+				return registerAll(ctx, a, c, &o, machines)
 			})(cmd, args)
 		},
 	}
@@ -64,7 +64,7 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 	return cmd
 }
 
-func (a *app) machinesToRegister(in *inputs, spec *specFlags, id, initial string) ([]*holdfastv1.Machine, error) {
+func machinesToRegister(a *app, in *inputs, spec *specFlags, id, initial string) ([]*holdfastv1.Machine, error) {
 	var machines []*holdfastv1.Machine
 	if in.given() {
 		read, err := readDocuments(a, in, machineKind())
@@ -97,7 +97,7 @@ func (a *app) machinesToRegister(in *inputs, spec *specFlags, id, initial string
 
 // registerAll registers machines, prints the successful ones in the given order, and returns
 // the errors of the others.
-func (a *app) registerAll(ctx context.Context, c *client.Client, o *output, machines []*holdfastv1.Machine) error {
+func registerAll(ctx context.Context, a *app, c *client.Client, o *output, machines []*holdfastv1.Machine) error {
 	done := make([]*holdfastv1.Machine, len(machines))
 	errs := make([]error, len(machines))
 	var g errgroup.Group

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineUpdate() *cobra.Command {
+func machineUpdate(a *app) *cobra.Command {
 	var (
 		o    output
 		spec specFlags
@@ -30,7 +30,7 @@ each machine in it.`,
 		Example: `  holdfast machine update m-123 --rack r7 --label env=prod --label canary-
   holdfast machine update -f machines.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			updates, err := a.updates(cmd, args, &spec, &in)
+			updates, err := readUpdates(a, cmd, args, &spec, &in)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ each machine in it.`,
 	return cmd
 }
 
-func (a *app) updates(
+func readUpdates(a *app,
 	cmd *cobra.Command, args []string, spec *specFlags, in *inputs,
 ) ([]*holdfastv1.UpdateMachineRequest, error) {
 	paths := spec.paths(cmd.Flags())

@@ -14,7 +14,7 @@ import (
 // watchInterval is the default poll interval: the API streams runs, not machines.
 const watchInterval = 2 * time.Second
 
-func (a *app) machineWatch() *cobra.Command {
+func machineWatch(a *app) *cobra.Command {
 	var l listing
 	var every time.Duration
 	cmd := &cobra.Command{
@@ -37,7 +37,7 @@ the last of several changes in between. 'run watch' shows every step of every ru
 				return usagef("--interval: %s: give more than 0", every)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				return a.watchMachines(ctx, &l.output, every, func() ([]*holdfastv1.Machine, error) {
+				return watchMachines(ctx, a, &l.output, every, func() ([]*holdfastv1.Machine, error) {
 					if len(args) > 0 {
 						m, err := getMachine(ctx, c, args[0])
 						return []*holdfastv1.Machine{m}, err
@@ -54,8 +54,8 @@ the last of several changes in between. 'run watch' shows every step of every ru
 
 // watchMachines prints the machines that read returns, and changed ones again, until the
 // context ends.
-func (a *app) watchMachines(
-	ctx context.Context, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error),
+func watchMachines(
+	ctx context.Context, a *app, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error),
 ) error {
 	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
 }

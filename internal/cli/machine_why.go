@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) machineWhy() *cobra.Command {
+func machineWhy(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "why MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// man writes the manual pages. It is hidden, because packages use it and operators do not.
-func (a *app) man() *cobra.Command {
+// manCommand writes the manual pages. It is hidden, because packages use it and operators do not.
+func manCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Args: exactly("DIR"), Hidden: true,
 		Short:   "Write one manual page per command",

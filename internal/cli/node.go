@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) node() *cobra.Command {
+func nodeCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "node", Aliases: []string{"nodes"},
 		Short: "Manage nodes: machines as their installer sees them",
@@ -21,7 +21,7 @@ func (a *app) node() *cobra.Command {
   holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node state m-123 pending --force --comment "new disk"
   holdfast node stalled`,
-	}, a.nodeList(), a.nodeGet(), a.nodeApprove(), a.nodeState(), a.nodeTag(), a.nodeHistory(), a.nodeStalled())
+	}, nodeList(a), nodeGet(a), nodeApprove(a), nodeState(a), nodeTag(a), nodeHistory(a), nodeStalled(a))
 }
 
 func nodeKind() kind[*holdfastv1.Machine] {
@@ -59,7 +59,7 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 	return plain(name)
 }
 
-func (a *app) nodeList() *cobra.Command {
+func nodeList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
 		short:   "List nodes by machine id",
 		example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
@@ -71,7 +71,7 @@ func (a *app) nodeList() *cobra.Command {
 	})
 }
 
-func (a *app) nodeGet() *cobra.Command {
+func nodeGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Machine]{
 		short: "Show a node", example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
 		kind: nodeKind(),
@@ -83,7 +83,7 @@ func getNode(ctx context.Context, c *client.Client, id string) (*holdfastv1.Mach
 	return m, failed(err, "get node %s", id)
 }
 
-func (a *app) nodeState() *cobra.Command {
+func nodeState(a *app) *cobra.Command {
 	var o output
 	var ask consent
 	r := &holdfastv1.TransitionNodeRequest{}
@@ -103,10 +103,10 @@ does a move to retired, which is final. Without a terminal both require --yes.`,
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				r.Id = args[0]
-				if err := a.allowMove(ctx, c, cmd.CommandPath(), ask, r, ""); err != nil || ask.dryRun {
+				if err := allowMove(ctx, a, c, cmd.CommandPath(), ask, r, ""); err != nil || ask.dryRun {
 					return err
 				}
-				return a.moveNode(ctx, c, &o, r)
+				return moveNode(ctx, a, c, &o, r)
 			})(cmd, args)
 		},
 	}
@@ -117,7 +117,7 @@ does a move to retired, which is final. Without a terminal both require --yes.`,
 	return cmd
 }
 
-func (a *app) moveNode(ctx context.Context, c *client.Client, o *output, r *holdfastv1.TransitionNodeRequest) error {
+func moveNode(ctx context.Context, a *app, c *client.Client, o *output, r *holdfastv1.TransitionNodeRequest) error {
 	m, err := c.Nodes().TransitionNode(ctx, r)
 	if err != nil {
 		return failed(err, "move node %s to %s", r.GetId(), strings.ToLower(r.GetState().String()))
@@ -125,7 +125,7 @@ func (a *app) moveNode(ctx context.Context, c *client.Client, o *output, r *hold
 	return printOne(a, o, nodeKind(), m)
 }
 
-func (a *app) nodeStalled() *cobra.Command {
+func nodeStalled(a *app) *cobra.Command {
 	var o output
 	var after time.Duration
 	cmd := &cobra.Command{

@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) nodeApprove() *cobra.Command {
+func nodeApprove(a *app) *cobra.Command {
 	var o output
 	var ok consent
 	var workflow, comment string
@@ -25,7 +25,7 @@ func (a *app) nodeApprove() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			move := &holdfastv1.TransitionNodeRequest{Id: args[0], State: holdfastv1.Node_PENDING, Comment: comment}
-			if err := a.allowMove(ctx, c, cmd.CommandPath(), ok, move, workflow); err != nil || ok.dryRun {
+			if err := allowMove(ctx, a, c, cmd.CommandPath(), ok, move, workflow); err != nil || ok.dryRun {
 				return err
 			}
 			if workflow != "" { // first: once the node is pending, an installer may start
@@ -35,7 +35,7 @@ func (a *app) nodeApprove() *cobra.Command {
 					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
 				}
 			}
-			return a.moveNode(ctx, c, &o, move)
+			return moveNode(ctx, a, c, &o, move)
 		})(cmd, args)
 	}
 	o.register(cmd, shapes(nodeKind())...)
@@ -47,7 +47,7 @@ func (a *app) nodeApprove() *cobra.Command {
 
 // allowMove blocks until the operator has confirmed a move of a node, if it retires the node, or
 // approves a workflow that destroys data: the given one, else that of the node.
-func (a *app) allowMove(ctx context.Context, c *client.Client, path string, ok consent,
+func allowMove(ctx context.Context, a *app, c *client.Client, path string, ok consent,
 	move *holdfastv1.TransitionNodeRequest, workflow string) error {
 	if ok.given() {
 		return nil

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) nodeTag() *cobra.Command {
+func nodeTag(a *app) *cobra.Command {
 	var o output
 	var remove bool
 	cmd := &cobra.Command{
@@ -36,7 +36,7 @@ func (a *app) nodeTag() *cobra.Command {
 	return cmd
 }
 
-func (a *app) nodeHistory() *cobra.Command {
+func nodeHistory(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
 		use: "history NODE", args: []string{"NODE"}, ids: machineKind().names,
 		short:   "List what happened to a node, newest first",

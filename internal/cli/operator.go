@@ -16,18 +16,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) operator() *cobra.Command {
+func operatorCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "operator",
 		Short: "Administer the cluster: snapshots, members, recovery",
 		Example: `  holdfast operator snapshot save holdfast.snap
   holdfast operator raft list-peers
   holdfast operator autopilot state`,
-	}, a.operatorSnapshot(), a.operatorRaft(), a.operatorAutopilot(), a.operatorClock(), a.operatorUpgrade(),
-		a.operatorRecover(), a.operatorDebug())
+	}, operatorSnapshot(a), operatorRaft(a), operatorAutopilot(a), operatorClock(a), operatorUpgrade(a),
+		operatorRecover(a), operatorDebug(a))
 }
 
-func (a *app) operatorRecover() *cobra.Command {
+func operatorRecover(a *app) *cobra.Command {
 	var dir string
 	var before uint64
 	var ok consent
@@ -60,7 +60,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 				if err != nil {
 					return err
 				}
-				if err := a.printRecovery(r); err != nil || ok.dryRun {
+				if err := printRecovery(a, r); err != nil || ok.dryRun {
 					return err
 				}
 				err = ok.obtain(cmd.Context(), a, cmd.CommandPath(), "make a new cluster of peer "+r.NodeID+" alone", r.NodeID)
@@ -72,7 +72,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 			if err != nil {
 				return err
 			}
-			return a.printRecovery(r)
+			return printRecovery(a, r)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data `directory` of the stopped peer")
@@ -81,7 +81,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 	return cmd
 }
 
-func (a *app) printRecovery(r *cluster.Recovery) error {
+func printRecovery(a *app, r *cluster.Recovery) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "peer %s of cluster %s\n", r.NodeID, r.ClusterID)
 	fmt.Fprintf(&b, "  members     %s\n", strings.Join(r.Servers, ", "))
@@ -114,16 +114,16 @@ func unavailable(format string, args ...any) error {
 	return &codeError{ExitUnavailable, fmt.Sprintf(format, args...)}
 }
 
-func (a *app) operatorClock() *cobra.Command {
+func operatorClock(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "clock",
 		Short:   "Show or reset the replicated clock",
 		Example: "  holdfast operator clock show",
-	}, a.clockVerb("show", "Show the replicated clock and the leader's", true),
-		a.clockVerb("reset", "Set the replicated clock to this machine's time, if a wrong clock has moved it", false))
+	}, clockVerb(a, "show", "Show the replicated clock and the leader's", true),
+		clockVerb(a, "reset", "Set the replicated clock to this machine's time, if a wrong clock has moved it", false))
 }
 
-func (a *app) clockVerb(use, short string, dry bool) *cobra.Command {
+func clockVerb(a *app, use, short string, dry bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Args: exactly(), Short: short, Example: "  holdfast operator clock " + use,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {

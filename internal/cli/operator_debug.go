@@ -18,7 +18,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) operatorDebug() *cobra.Command {
+func operatorDebug(a *app) *cobra.Command {
 	var file string
 	var cpu int32
 	cmd := &cobra.Command{

@@ -13,15 +13,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) operatorRaft() *cobra.Command {
+func operatorRaft(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "raft",
 		Short:   "Manage the members of the Raft cluster, and verify their data",
 		Example: "  holdfast operator raft list-peers",
-	}, a.raftListPeers(), a.raftTransfer(), a.raftRemove(), a.raftVerify())
+	}, raftListPeers(a), raftTransfer(a), raftRemove(a), raftVerify(a))
 }
 
-func (a *app) raftListPeers() *cobra.Command {
+func raftListPeers(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "list-peers", Args: exactly(),
@@ -39,7 +39,7 @@ func (a *app) raftListPeers() *cobra.Command {
 	return cmd
 }
 
-func (a *app) raftTransfer() *cobra.Command {
+func raftTransfer(a *app) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "transfer-leadership", Args: exactly(),
@@ -60,15 +60,15 @@ func (a *app) raftTransfer() *cobra.Command {
 	return cmd
 }
 
-func (a *app) operatorAutopilot() *cobra.Command {
+func operatorAutopilot(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "autopilot",
 		Short:   "Show and configure automatic membership changes",
 		Example: "  holdfast operator autopilot state",
-	}, a.autopilotState(), a.autopilotGet(), a.autopilotSet())
+	}, autopilotState(a), autopilotGet(a), autopilotSet(a))
 }
 
-func (a *app) autopilotState() *cobra.Command {
+func autopilotState(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "state", Args: exactly(),
@@ -79,7 +79,7 @@ func (a *app) autopilotState() *cobra.Command {
 			if err != nil {
 				return failed(err, "get the state of autopilot")
 			}
-			if err := a.printAutopilot(&o, s); err != nil {
+			if err := printAutopilot(a, &o, s); err != nil {
 				return err
 			}
 			if !s.GetHealthy() {
@@ -92,7 +92,7 @@ func (a *app) autopilotState() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printAutopilot(o *output, s *holdfastv1.Autopilot) error {
+func printAutopilot(a *app, o *output, s *holdfastv1.Autopilot) error {
 	if o.structured() {
 		return printOne(a, o, kind[*holdfastv1.Autopilot]{}, s)
 	}
@@ -122,7 +122,7 @@ func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
 	}
 }
 
-func (a *app) autopilotGet() *cobra.Command {
+func autopilotGet(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "get-config", Args: exactly(),
 		Short:   "Show the autopilot configuration",
@@ -132,12 +132,12 @@ func (a *app) autopilotGet() *cobra.Command {
 			if err != nil {
 				return failed(err, "get the configuration of autopilot")
 			}
-			return a.printRules(s.GetConfig())
+			return printRules(a, s.GetConfig())
 		}),
 	}
 }
 
-func (a *app) printRules(c *holdfastv1.AutopilotConfig) error {
+func printRules(a *app, c *holdfastv1.AutopilotConfig) error {
 	_, err := fmt.Fprintf(a.Out,
 		"cleanup-dead-servers   %t\ndead-server-threshold  %s\nmin-quorum             %d\nstabilization-time     %s\n",
 		c.GetCleanupDeadServers(), c.GetDeadServerThreshold().AsDuration(), c.GetMinQuorum(),
@@ -145,7 +145,7 @@ func (a *app) printRules(c *holdfastv1.AutopilotConfig) error {
 	return err
 }
 
-func (a *app) autopilotSet() *cobra.Command {
+func autopilotSet(a *app) *cobra.Command {
 	var cleanup bool
 	var dead, stable time.Duration
 	var quorum uint32
@@ -176,7 +176,7 @@ func (a *app) autopilotSet() *cobra.Command {
 		if s, err = c.Operator().SetAutopilot(ctx, &holdfastv1.SetAutopilotRequest{Config: rules}); err != nil {
 			return failed(err, "set the configuration of autopilot")
 		}
-		return a.printRules(s.GetConfig())
+		return printRules(a, s.GetConfig())
 	})
 	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false,
 		"remove peers that have been dead for longer than the threshold")

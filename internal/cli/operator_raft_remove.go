@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) raftRemove() *cobra.Command {
+func raftRemove(a *app) *cobra.Command {
 	var force bool
 	var ok consent
 	cmd := &cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-func (a *app) raftVerify() *cobra.Command {
+func raftVerify(a *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "verify --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: exactly(),
@@ -31,14 +31,14 @@ entry and the remedy.`,
 			if err != nil {
 				return err
 			}
-			return a.printVerification(dir, v)
+			return printVerification(a, dir, v)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data `directory` of the stopped peer")
 	return cmd
 }
 
-func (a *app) printVerification(dir string, v *cluster.Verification) error {
+func printVerification(a *app, dir string, v *cluster.Verification) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "peer %s", v.NodeID)
 	if v.ClusterID != "" {

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) snapshotRestore() *cobra.Command {
+func snapshotRestore(a *app) *cobra.Command {
 	r := &holdfastv1.RestoreSnapshotRequest{}
 	var ok consent
 	cmd := &cobra.Command{
@@ -42,12 +42,12 @@ the state that it would replace, and fails if the restore would be refused.`,
 		if err := fsm.SumBackup(data); err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		if err := a.allowRestore(ctx, c, cmd.CommandPath(), ok, r, data); err != nil || ok.dryRun {
+		if err := allowRestore(ctx, a, c, cmd.CommandPath(), ok, r, data); err != nil || ok.dryRun {
 			return err
 		}
 		ctx, cancel := a.patience(ctx, 0)
 		defer cancel()
-		return a.restore(ctx, c, r, data)
+		return restoreSnapshot(ctx, a, c, r, data)
 	})
 	ok.register(cmd, "show the snapshot and the state that it would replace, and restore nothing")
 	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false,
@@ -65,11 +65,13 @@ const restoreTimeout = 30 * time.Minute
 // uploads is the maximum number of uploads of a restore.
 const uploads = 10
 
-// restore sends a snapshot file to the cluster and restores it. A new leader has no chunks of an
-// earlier upload and refuses the restore before it changes anything, so the upload starts again. It
-// does not start again under the same leader: then another operator has started a restore, and the
-// two would delete each other's chunks.
-func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte) error {
+// restoreSnapshot sends a snapshot file to the cluster and restores it. A new leader has no chunks
+// of an earlier upload and refuses the restore before it changes anything, so the upload starts
+// again. It does not start again under the same leader: then another operator has started a
+// restore, and the two would delete each other's chunks.
+func restoreSnapshot(
+	ctx context.Context, a *app, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
+) error {
 	if !a.timeoutGiven() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
@@ -82,7 +84,7 @@ func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.Resto
 	for n := 1; ; n++ {
 		out, err := uploadSnapshot(ctx, c, r, data)
 		if err == nil {
-			return a.printRestored(out)
+			return printRestored(a, out)
 		}
 		if n == uploads || client.Reason(err) != fsm.ReasonStageGone {
 			return err
@@ -117,7 +119,7 @@ func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
 	return s.GetTerm(), nil
 }
 
-func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {
+func printRestored(a *app, r *holdfastv1.RestoreSnapshotResponse) error {
 	_, err := fmt.Fprintf(a.Out, "restored the state of %s (cluster %s, index %d): %s, %s\n",
 		r.GetTakenAt().AsTime().UTC().Format(time.RFC3339), r.GetClusterId(), r.GetIndex(),
 		describe.Number(r.GetMachines(), "machine"), describe.Number(r.GetRuns(), "run"))

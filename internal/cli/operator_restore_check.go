@@ -24,7 +24,7 @@ type replaced struct {
 
 // allowRestore shows the state that a snapshot would replace, and blocks until the operator has
 // confirmed the loss. It returns an error if the leader would refuse the restore.
-func (a *app) allowRestore(ctx context.Context, c *client.Client, path string, ok consent,
+func allowRestore(ctx context.Context, a *app, c *client.Client, path string, ok consent,
 	r *holdfastv1.RestoreSnapshotRequest, data []byte) error {
 	if ok.given() {
 		return nil

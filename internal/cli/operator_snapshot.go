@@ -21,17 +21,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) operatorSnapshot() *cobra.Command {
+func operatorSnapshot(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "snapshot",
 		Short: "Save, verify and restore snapshots of the state",
 		Example: `  holdfast operator snapshot save holdfast.snap
   holdfast operator snapshot verify holdfast.snap
   holdfast operator snapshot restore holdfast.snap`,
-	}, a.snapshotSave(), a.snapshotRestore(), a.snapshotInspect(), a.snapshotVerify())
+	}, snapshotSave(a), snapshotRestore(a), snapshotInspect(a), snapshotVerify(a))
 }
 
-func (a *app) snapshotSave() *cobra.Command {
+func snapshotSave(a *app) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "save FILE", Args: exactly("FILE"),
@@ -49,13 +49,13 @@ An existing file is replaced only with --force.`,
 				return &codeError{ExitConflict, fmt.Sprintf("save snapshot: %s is there already: choose another name, or replace "+
 					"it with --force", args[0])}
 			}
-			b, size, err := a.save(ctx, c, args[0])
+			b, size, err := saveSnapshot(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(a.Out, "saved %s: %d bytes, cluster %s at index %d, taken by %s\n", args[0], size,
 				b.Header.GetClusterId(), b.Header.GetIndex(), b.Header.GetPeer())
-			a.noteSaved(ctx, c, b)
+			noteSaved(ctx, a, c, b)
 			return err
 		}),
 	}
@@ -63,9 +63,9 @@ An existing file is replaced only with --force.`,
 	return cmd
 }
 
-// save writes a snapshot to a temporary file beside path, verifies it while it arrives and
+// saveSnapshot writes a snapshot to a temporary file beside path, verifies it while it arrives and
 // again from disk, and renames it to path.
-func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.CheckedBackup, size int64, err error) {
+func saveSnapshot(ctx context.Context, c *client.Client, path string) (_ *fsm.CheckedBackup, size int64, err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.C
 // noteSaved records the backup in the cluster once the file is complete. A snapshot of one peer
 // (--stale) is no backup, and there may be no leader. If recording fails, the file is still
 // valid.
-func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBackup) {
+func noteSaved(ctx context.Context, a *app, c *client.Client, b *fsm.CheckedBackup) {
 	if a.globals.stale {
 		return
 	}
@@ -117,13 +117,13 @@ func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBac
 	}
 }
 
-func (a *app) snapshotInspect() *cobra.Command {
+func snapshotInspect(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect FILE", Args: exactly("FILE"),
 		Short:   "Show the contents of a snapshot file and the keys it needs",
 		Example: "  holdfast operator snapshot inspect holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := a.open(args[0])
+			f, err := openFile(a, args[0])
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}
@@ -161,13 +161,13 @@ func inspection(b *fsm.Backup) string {
 	return out.String()
 }
 
-func (a *app) snapshotVerify() *cobra.Command {
+func snapshotVerify(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "verify FILE", Args: exactly("FILE"),
 		Short:   "Verify that a snapshot file is complete and readable",
 		Example: "  holdfast operator snapshot verify holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := a.open(args[0])
+			f, err := openFile(a, args[0])
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}

@@ -12,15 +12,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) operatorUpgrade() *cobra.Command {
+func operatorUpgrade(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "upgrade",
 		Short:   "Upgrade peers to another build",
 		Example: "  holdfast operator upgrade check",
-	}, a.upgradeCheck())
+	}, upgradeCheck(a))
 }
 
-func (a *app) upgradeCheck() *cobra.Command {
+func upgradeCheck(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "check", Args: exactly(),
@@ -35,7 +35,7 @@ of each peer and the remaining work. Features of the new build are used only onc
 			if err != nil {
 				return err
 			}
-			return a.printUpgrade(&o, s, thisBuild(a.Version).Version, fsm.FeatureLevel)
+			return printUpgrade(a, &o, s, thisBuild(a.Version).Version, fsm.FeatureLevel)
 		}),
 	}
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no header")
@@ -44,12 +44,12 @@ of each peer and the remaining work. Features of the new build are used only onc
 
 // printUpgrade prints the versions of the peers and the next step, and returns an error if the
 // upgrade must wait.
-func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
+func printUpgrade(a *app, o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
 	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level,
 		s.GetFeatureLevel()); err != nil {
 		return err
 	}
-	if err := a.versionTable(o, s); err != nil {
+	if err := versionTable(a, o, s); err != nil {
 		return err
 	}
 	if why := noUpgrade(s, level); why != "" {

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) peer() *cobra.Command {
+func peerCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "peer",
 		Short: "Admit peers that wait or were removed",
@@ -18,10 +18,10 @@ func (a *app) peer() *cobra.Command {
 
 To make the files of another peer, see holdfast tls peer add. To remove one, see holdfast operator raft remove-peer.`,
 		Example: "  holdfast peer admit n4",
-	}, a.peerAdmit())
+	}, peerAdmit(a))
 }
 
-func (a *app) peerAdmit() *cobra.Command {
+func peerAdmit(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "admit PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
 		Short: "Let a peer join that waits or was removed",

@@ -10,24 +10,24 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) plan() *cobra.Command {
+func planCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "plan", Aliases: []string{"plans", "p"},
 		Short: "Manage the plans that runs execute",
 		Example: `  holdfast plan list
   holdfast plan apply -f plan.yaml
   holdfast run start m-123 --type REPAVE --plan plan-repave-ubuntu-2204-v1`,
-	}, a.planList(), a.planGet(), a.planApply(), a.planEdit(), a.planValidate(), a.planRelease(), a.planDelete())
+	}, planList(a), planGet(a), planApply(a), planEdit(a), planValidate(a), planRelease(a), planDelete(a))
 }
 
-func (a *app) planList() *cobra.Command {
+func planList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Plan]{
 		short: "List plans by id", example: "  holdfast plan list\n  holdfast plan list -o wide",
 		kind: planKind(),
 	})
 }
 
-func (a *app) planGet() *cobra.Command {
+func planGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Plan]{
 		short:   "Show a plan and its steps",
 		example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
@@ -49,7 +49,7 @@ func (a *app) planGet() *cobra.Command {
 	})
 }
 
-func (a *app) planRelease() *cobra.Command {
+func planRelease(a *app) *cobra.Command {
 	var o output
 	var most int32
 	var pool string
@@ -91,7 +91,7 @@ func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan
 	return p, failed(err, "get plan %s", id)
 }
 
-func (a *app) planDelete() *cobra.Command {
+func planDelete(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Plan]{
 		kind:    planKind(),
 		short:   "Delete plans that no run refers to and that are not built in",

@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) planApply() *cobra.Command {
+func planApply(a *app) *cobra.Command {
 	var o output
 	var in inputs
 	var replace, dryRun bool
@@ -28,7 +28,8 @@ Other plans can be replaced with --replace.`,
   holdfast plan apply -f plan.yaml --dry-run
   holdfast plan get plan/repave-join -o yaml | sed s,plan/repave-join,plan-mine-v1, | holdfast plan apply -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.storePlans(cmd, &o, &in, "apply", &holdfastv1.CreatePlanRequest{Replace: replace, ValidateOnly: dryRun})
+			return storePlans(a, cmd, &o, &in, "apply",
+				&holdfastv1.CreatePlanRequest{Replace: replace, ValidateOnly: dryRun})
 		},
 	}
 	o.register(cmd, shapes(planKind())...)
@@ -39,7 +40,7 @@ Other plans can be replaced with --replace.`,
 	return cmd
 }
 
-func (a *app) planValidate() *cobra.Command {
+func planValidate(a *app) *cobra.Command {
 	var o output
 	var in inputs
 	var machine, stored string
@@ -66,7 +67,8 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 			case stored != "" && (len(args) > 0 || in.given()):
 				return usagef("%s: give either FILE or --plan", cmd.CommandPath())
 			case stored != "":
-				return a.probePlan(cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored, Params: with})
+				return probePlan(a, cmd, &o,
+					&holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored, Params: with})
 			case len(args) > 0 && in.given():
 				return usagef("%s: give FILE once: as an argument, or with -f", cmd.CommandPath())
 			case len(args) > 0:
@@ -75,7 +77,8 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 				return usagef("%s: FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
 			if machine == "" {
-				return a.storePlans(cmd, &o, &in, "validate", &holdfastv1.CreatePlanRequest{Replace: true, ValidateOnly: true})
+				return storePlans(a, cmd, &o, &in, "validate",
+					&holdfastv1.CreatePlanRequest{Replace: true, ValidateOnly: true})
 			}
 			plans, err := readDocuments(a, &in, planKind())
 			if err != nil {
@@ -84,7 +87,7 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 			if len(plans) != 1 {
 				return usagef("%s: %s has %d plans: --dry-run takes one", cmd.CommandPath(), &in, len(plans))
 			}
-			return a.probePlan(cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
+			return probePlan(a, cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
 		},
 	}
 	o.register(cmd, append(shapes(planKind()), shapes(kind[*holdfastv1.ProbePlanResponse]{})...)...)
@@ -99,7 +102,7 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 }
 
 // storePlans sends each plan of the files with a request.
-func (a *app) storePlans(
+func storePlans(a *app,
 	cmd *cobra.Command, o *output, in *inputs, verb string, r *holdfastv1.CreatePlanRequest,
 ) error {
 	if !in.given() {
@@ -123,7 +126,7 @@ func (a *app) storePlans(
 
 // probePlan prints whether each step of a plan would pass on a machine. The exit code is 4 if
 // one would fail.
-func (a *app) probePlan(cmd *cobra.Command, o *output, r *holdfastv1.ProbePlanRequest) error {
+func probePlan(a *app, cmd *cobra.Command, o *output, r *holdfastv1.ProbePlanRequest) error {
 	return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 		name := cmp.Or(r.GetPlanId(), r.GetPlan().GetPlanId())
 		resp, err := c.Plans().ProbePlan(ctx, r)
@@ -133,7 +136,7 @@ func (a *app) probePlan(cmd *cobra.Command, o *output, r *holdfastv1.ProbePlanRe
 		if o.structured() {
 			err = printOne(a, o, kind[*holdfastv1.ProbePlanResponse]{}, resp)
 		} else {
-			err = a.table(o, probeTable(resp.GetProbes()))
+			err = printTable(a, o, probeTable(resp.GetProbes()))
 		}
 		if err != nil {
 			return err

@@ -18,14 +18,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) pool() *cobra.Command {
+func poolCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "pool", Aliases: []string{"pools"},
 		Short: "Manage pools of machines and of GPU servers",
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
   holdfast pool get gpu`,
-	}, a.poolCreate(), a.poolEdit(), a.poolList(), a.poolGet(), a.poolDelete(), a.poolProviders(), a.poolDeleteProvider())
+	}, poolCreate(a), poolEdit(a), poolList(a), poolGet(a), poolDelete(a), poolProviders(a), poolDeleteProvider(a))
 }
 
 func poolKind() kind[*holdfastv1.Pool] {
@@ -75,7 +75,7 @@ func poolStatus(s holdfastv1.Pool_Status) render.Text {
 	return plain(name)
 }
 
-func (a *app) poolCreate() *cobra.Command {
+func poolCreate(a *app) *cobra.Command {
 	var o output
 	p := &holdfastv1.Pool{}
 	cmd := &cobra.Command{
@@ -101,7 +101,7 @@ func (a *app) poolCreate() *cobra.Command {
 	return cmd
 }
 
-func (a *app) poolList() *cobra.Command {
+func poolList(a *app) *cobra.Command {
 	r := &holdfastv1.ListPoolsRequest{}
 	k := poolKind()
 	k.page = func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
@@ -147,7 +147,7 @@ func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	return p
 }
 
-func (a *app) poolGet() *cobra.Command {
+func poolGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Pool]{
 		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
 		kind: poolKind(),
@@ -169,7 +169,7 @@ func getPool(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool
 	return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
 }
 
-func (a *app) poolDelete() *cobra.Command {
+func poolDelete(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Pool]{
 		kind:  poolKind(),
 		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
@@ -214,7 +214,7 @@ func getProvider(ctx context.Context, c *client.Client, id string) (*holdfastv1.
 	return all[i], nil
 }
 
-func (a *app) poolProviders() *cobra.Command {
+func poolProviders(a *app) *cobra.Command {
 	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
 		short:   "List the marketplace providers that pool managers and operators registered",
 		example: "  holdfast pool providers",
@@ -224,7 +224,7 @@ func (a *app) poolProviders() *cobra.Command {
 	return cmd
 }
 
-func (a *app) poolDeleteProvider() *cobra.Command {
+func poolDeleteProvider(a *app) *cobra.Command {
 	cmd := eachCommand(a, each[*holdfastv1.PlatformProvider]{
 		kind:    providerKind(),
 		short:   "Delete marketplace providers; one whose manager still runs registers again",

@@ -120,14 +120,14 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 		if err != nil {
 			return err
 		}
-		return a.document(o, raw)
+		return printDocument(a, o, raw)
 	}
 	t := k.newTable(o)
 	now := a.Now()
 	for _, m := range items {
 		t.Row(k.cells(o, m, now)...)
 	}
-	return a.table(o, t)
+	return printTable(a, o, t)
 }
 
 // printOne prints one resource. more adds text below the row of the table.
@@ -145,7 +145,7 @@ func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*rende
 		if err != nil {
 			return err
 		}
-		return a.document(o, raw)
+		return printDocument(a, o, raw)
 	}
 	if err := printList(a, o, k, []M{m}); err != nil {
 		return err
@@ -157,7 +157,7 @@ func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*rende
 		if _, err := fmt.Fprintln(a.Out); err != nil {
 			return err
 		}
-		if err := a.table(o, t); err != nil {
+		if err := printTable(a, o, t); err != nil {
 			return err
 		}
 	}
@@ -183,26 +183,26 @@ func printStream[M proto.Message](a *app, o *output, m M) error {
 	if err != nil {
 		return err
 	}
-	return a.printStreamed(o, raw)
+	return printStreamed(a, o, raw)
 }
 
 // printStreamed prints the JSON of one of a stream of resources.
-func (a *app) printStreamed(o *output, raw []byte) error {
+func printStreamed(a *app, o *output, raw []byte) error {
 	switch {
 	case o.format == formatJSON:
 		_, err := a.Out.Write(append(raw, '\n'))
 		return err
 	case o.expr != nil, o.custom != nil:
-		return a.document(o, raw)
+		return printDocument(a, o, raw)
 	}
 	if _, err := fmt.Fprintln(a.Out, "---"); err != nil {
 		return err
 	}
-	return a.document(o, raw)
+	return printDocument(a, o, raw)
 }
 
-// document prints JSON as indented JSON, as YAML, as custom columns, or through an expression.
-func (a *app) document(o *output, raw []byte) error {
+// printDocument prints JSON as indented JSON, as YAML, as custom columns, or through an expression.
+func printDocument(a *app, o *output, raw []byte) error {
 	if o.custom != nil {
 		cells, err := o.customRow(raw)
 		if err != nil {
@@ -229,9 +229,9 @@ func (a *app) document(o *output, raw []byte) error {
 	return err
 }
 
-// table prints a table. On a terminal it fits the width, unless the format is wide: pipes get
+// printTable prints a table. On a terminal it fits the width, unless the format is wide: pipes get
 // all columns and all of their text.
-func (a *app) table(o *output, t *render.Table) error {
+func printTable(a *app, o *output, t *render.Table) error {
 	if width, _, ok := a.Size(a.Out); ok && !o.wide() {
 		t.Fit(width)
 	}
@@ -253,7 +253,7 @@ func printCustom[M proto.Message](a *app, o *output, k kind[M], items []M) error
 		}
 		t.Row(mapped(cells, func(c string) any { return c })...)
 	}
-	return a.table(&output{format: formatWide, noHeaders: o.noHeaders}, t) // its columns are never cut
+	return printTable(a, &output{format: formatWide, noHeaders: o.noHeaders}, t) // its columns are never cut
 }
 
 // customRow returns the values of the columns for a document; "-" if there is none.

@@ -93,10 +93,12 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetHelpCommandGroupID(groupSetup)
 	a.root.SetCompletionCommandGroupID(groupSetup)
 
-	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.wave(), a.pool(), a.node(), a.service(),
-		a.cluster(), a.peer(), a.operator(), a.clusterRef(), a.token(), a.session(), a.consoles(),
-		a.secret(), a.image(), a.install(), a.events(), a.webhook(), a.audit(),
-		a.apply(), a.top()} {
+	for _, cmd := range []*cobra.Command{
+		machineCommand(a), planCommand(a), runCommand(a), waveCommand(a), poolCommand(a), nodeCommand(a),
+		serviceCommand(a), clusterCommand(a), peerCommand(a), operatorCommand(a), clusterRefCommand(a),
+		tokenCommand(a), sessionCommand(a), consoleCommand(a), secretCommand(a), imageCommand(a),
+		installCommand(a), eventsCommand(a), webhookCommand(a), auditCommand(a), applyCommand(a), topCommand(a),
+	} {
 		cmd.GroupID = groupOperate
 		a.root.AddCommand(cmd)
 	}
@@ -106,8 +108,11 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		cmd.SetUsageTemplate(usageTemplate(false))
 		a.root.AddCommand(cmd)
 	}
-	a.root.AddCommand(a.man())
-	for _, cmd := range []*cobra.Command{a.contextCommand(), a.login(), a.logout(), a.explain(), a.whoami(), a.version()} {
+	a.root.AddCommand(manCommand(a))
+	for _, cmd := range []*cobra.Command{
+		contextCommand(a), loginCommand(a), logoutCommand(a), explainCommand(a), whoamiCommand(a),
+		versionCommand(a),
+	} {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}
@@ -120,7 +125,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	}
 	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string,
 		part string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return a.completeContexts(cmd, nil, part)
+		return completeContexts(a)(cmd, nil, part)
 	}) // it fails only for a flag that does not exist
 	sameFlag(a.root)
 	for _, cmd := range a.root.Commands() {
@@ -133,7 +138,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
 		if cmd.Name() == cobra.ShellCompRequestCmd { // not for each command: cobra keeps completions forever
 			a.completing = true
-			a.completeFlags(a.root)
+			completeFlags(a, a.root)
 		}
 	}
 	return a.root

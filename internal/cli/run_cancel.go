@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) runCancel() *cobra.Command {
+func runCancel(a *app) *cobra.Command {
 	var o output
 	var why, filter string
 	var wait waitFlag
@@ -37,9 +37,9 @@ The command asks for confirmation: the given id of one run, or the number of run
 		}
 		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			if ok.given() && filter == "" {
-				return a.cancelAll(ctx, c, &o, args, why, wait)
+				return cancelAll(ctx, a, c, &o, args, why, wait)
 			}
-			runs, err := a.toCancel(ctx, c, args, filter)
+			runs, err := toCancel(ctx, a, c, args, filter)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ The command asks for confirmation: the given id of one run, or the number of run
 					return err
 				}
 			}
-			return a.cancelAll(ctx, c, &o, found, why, wait)
+			return cancelAll(ctx, a, c, &o, found, why, wait)
 		})(cmd, args)
 	}
 	o.register(cmd, started()...)
@@ -73,8 +73,8 @@ The command asks for confirmation: the given id of one run, or the number of run
 }
 
 // toCancel returns the named runs, or all active runs that match a filter.
-func (a *app) toCancel(
-	ctx context.Context, c *client.Client, names []string, filter string,
+func toCancel(
+	ctx context.Context, a *app, c *client.Client, names []string, filter string,
 ) ([]*holdfastv1.Run, error) {
 	if filter != "" {
 		runs, err := runKind().all(ctx, c, "("+filter+") AND ("+activeRuns+")", 0)
@@ -82,7 +82,7 @@ func (a *app) toCancel(
 	}
 	runs := make([]*holdfastv1.Run, len(names))
 	for i, id := range names {
-		err := a.ofRun(ctx, c, id, func(id string) (err error) {
+		err := ofRun(ctx, a, c, id, func(id string) (err error) {
 			runs[i], err = getRun(ctx, c, id)
 			return failed(err, "cancel run %s", id)
 		})
@@ -112,12 +112,12 @@ func cancelLoss(runs []*holdfastv1.Run) string {
 func runCount(n int) string { return describe.Number(n, "run") }
 
 // cancelAll cancels runs and prints them. All are canceled before the first is waited for.
-func (a *app) cancelAll(
-	ctx context.Context, c *client.Client, o *output, names []string, why string, wait waitFlag,
+func cancelAll(
+	ctx context.Context, a *app, c *client.Client, o *output, names []string, why string, wait waitFlag,
 ) error {
 	done, errs := make([]*holdfastv1.Run, len(names)), make([]error, len(names))
 	for i, id := range names {
-		errs[i] = a.ofRun(ctx, c, id, func(id string) (err error) {
+		errs[i] = ofRun(ctx, a, c, id, func(id string) (err error) {
 			done[i], err = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
 			return failed(err, "cancel run %s", id)
 		})
@@ -127,7 +127,7 @@ func (a *app) cancelAll(
 			continue
 		}
 		var err error
-		if done[i], err = a.await(ctx, c, r.GetRunId(), wait.limit); err != nil && !isRunError(err) {
+		if done[i], err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit); err != nil && !isRunError(err) {
 			return err
 		}
 		if done[i].GetPhase() != holdfastv1.Run_CANCELED {
@@ -137,7 +137,7 @@ func (a *app) cancelAll(
 	}
 	if len(names) == 1 {
 		if done[0].GetRunId() != "" {
-			if err := a.printRun(o, done[0]); err != nil {
+			if err := printRun(a, o, done[0]); err != nil {
 				return err
 			}
 		}

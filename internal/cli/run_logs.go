@@ -19,7 +19,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) runLogs() *cobra.Command {
+func runLogs(a *app) *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
 		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
@@ -43,7 +43,7 @@ offset, step, attempt and stream, and its data as bytes (base64) and as text. Th
 				return usagef("--timestamps: -o %s has the times already", f.format)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				return a.ofRun(ctx, c, args[0], func(id string) error { return a.logs(ctx, c, &f, id) })
+				return ofRun(ctx, a, c, args[0], func(id string) error { return printLogs(ctx, a, c, &f, id) })
 			})(cmd, args)
 		},
 	}
@@ -62,8 +62,8 @@ type logFlags struct {
 	offset                  int64
 }
 
-// logs prints the log of a run.
-func (a *app) logs(ctx context.Context, c *client.Client, f *logFlags, id string) error {
+// printLogs prints the log of a run.
+func printLogs(ctx context.Context, a *app, c *client.Client, f *logFlags, id string) error {
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	read := c.ReadLogs
@@ -80,7 +80,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, f *logFlags, id string
 			a.note("note: the log of run %s reached its limit here: nothing follows", id)
 		}
 		if f.structured() {
-			return a.printChunk(&f.output, chunk)
+			return printChunk(a, &f.output, chunk)
 		}
 		return text.write(at(chunk.GetTs()), chunk.GetData())
 	})
@@ -92,7 +92,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, f *logFlags, id string
 
 // printChunk prints a part of a log with its data also as text, in which U+FFFD replaces bytes that
 // are not UTF-8.
-func (a *app) printChunk(o *output, chunk *holdfastv1.LogChunk) error {
+func printChunk(a *app, o *output, chunk *holdfastv1.LogChunk) error {
 	raw, err := manifest.JSON(secrets.Redact(chunk))
 	if err != nil {
 		return err
@@ -101,7 +101,8 @@ func (a *app) printChunk(o *output, chunk *holdfastv1.LogChunk) error {
 	if err != nil {
 		return err
 	}
-	return a.printStreamed(o, slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(`,"text":`), render.Escaped(text), []byte("}")))
+	return printStreamed(a, o,
+		slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(`,"text":`), render.Escaped(text), []byte("}")))
 }
 
 // stamped writes text with a time before each line.
@@ -130,7 +131,7 @@ func (s *stamped) write(t time.Time, data []byte) error {
 
 // ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
 // f again with the last run of the machine.
-func (a *app) ofRun(ctx context.Context, c *client.Client, id string, f func(id string) error) error {
+func ofRun(ctx context.Context, a *app, c *client.Client, id string, f func(id string) error) error {
 	err := f(id)
 	if client.Reason(err) != "RUN_NOT_FOUND" {
 		return err

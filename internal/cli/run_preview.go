@@ -13,9 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// preview prints the machines on which a command would start runs, and the effects of the plan, and
-// makes the checks of the start. It starts none.
-func (a *app) preview(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest,
+// previewRun prints the machines on which a command would start runs, and the effects of the plan,
+// and makes the checks of the start. It starts none.
+func previewRun(ctx context.Context, a *app, c *client.Client, o *output, req *holdfastv1.StartRunRequest,
 	machines []*holdfastv1.Machine, wave *holdfastv1.StartWaveRequest) error {
 	plan, err := planOf(ctx, c, req)
 	if err != nil {
@@ -69,7 +69,7 @@ func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunReque
 
 // allowRun blocks until the operator has confirmed a run on one machine that destroys data, or
 // interrupts a machine in service. Other runs need no confirmation.
-func (a *app) allowRun(ctx context.Context, c *client.Client, path string, ok consent,
+func allowRun(ctx context.Context, a *app, c *client.Client, path string, ok consent,
 	req *holdfastv1.StartRunRequest) error {
 	if ok.yes {
 		return nil

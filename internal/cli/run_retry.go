@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) runRetry() *cobra.Command {
+func runRetry(a *app) *cobra.Command {
 	var o output
 	var wait waitFlag
 	var request, filter string
@@ -31,7 +31,7 @@ in service, the command asks for confirmation; without a terminal it requires --
 	}
 	one := a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		var r *holdfastv1.Run
-		err := a.ofRun(ctx, c, args[0], func(id string) (err error) {
+		err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
 			r, err = getRun(ctx, c, id)
 			return err
 		})
@@ -47,13 +47,13 @@ in service, the command asks for confirmation; without a terminal it requires --
 			if err != nil {
 				return err
 			}
-			return a.preview(ctx, c, &o, req, []*holdfastv1.Machine{m}, nil)
+			return previewRun(ctx, a, c, &o, req, []*holdfastv1.Machine{m}, nil)
 		}
-		if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, req); err != nil {
+		if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, req); err != nil {
 			return err
 		}
-		req.RequestId = a.requestID(request)
-		return a.start(ctx, c, &o, req, wait, nil)
+		req.RequestId = requestID(a, request)
+		return startRun(ctx, a, c, &o, req, wait, nil)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -65,7 +65,7 @@ in service, the command asks for confirmation; without a terminal it requires --
 			return usagef("%s: --wait: only for one run: follow many with holdfast run watch --filter", cmd.CommandPath())
 		}
 		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			return a.retryRuns(ctx, c, &o, retryRuns{path: cmd.CommandPath(), filter: filter, request: request, ok: ok})
+			return retryAll(ctx, a, c, &o, retryRuns{path: cmd.CommandPath(), filter: filter, request: request, ok: ok})
 		})(cmd, args)
 	}
 	o.register(cmd, started()...)

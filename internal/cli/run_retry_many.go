@@ -24,9 +24,9 @@ type retryRuns struct {
 	ok                    consent
 }
 
-// retryRuns retries the last run of each machine that has ended without success, if it matches.
+// retryAll retries the last run of each machine that has ended without success, if it matches.
 // All new runs have one request id, so that a repeated command starts none twice.
-func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retryRuns) error {
+func retryAll(ctx context.Context, a *app, c *client.Client, o *output, r retryRuns) error {
 	runs, err := lastFailed(ctx, c, r.filter)
 	if err != nil {
 		return err

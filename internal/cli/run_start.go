@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) runStart() *cobra.Command {
+func runStart(a *app) *cobra.Command {
 	var (
 		o      output
 		wait   waitFlag
@@ -69,28 +69,28 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 					}
 					if many.selector == "" {
 						req.MachineId = args[0]
-						return a.preview(ctx, c, &o, &req, machines, nil)
+						return previewRun(ctx, a, c, &o, &req, machines, nil)
 					}
 					if len(machines) == 0 {
 						return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", many.selector)}
 					}
-					return a.preview(ctx, c, &o, &req, machines, many.request(&req, machines))
+					return previewRun(ctx, a, c, &o, &req, machines, many.request(&req, machines))
 				})(cmd, args)
 			}
 			if many.selector != "" {
 				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-					return a.startWave(ctx, c, &o, &req, many, wait.limit, func(machines []*holdfastv1.Machine) error {
-						return a.allowWave(ctx, c, cmd.CommandPath(), ok, &req, machines)
+					return startWave(ctx, a, c, &o, &req, many, wait.limit, func(machines []*holdfastv1.Machine) error {
+						return allowWave(ctx, a, c, cmd.CommandPath(), ok, &req, machines)
 					})
 				})(cmd, args)
 			}
 			req.MachineId = args[0]
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, &req); err != nil {
+				if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, &req); err != nil {
 					return err
 				}
-				req.RequestId = a.requestID(req.GetRequestId())
-				return a.start(ctx, c, &o, &req, wait, nil)
+				req.RequestId = requestID(a, req.GetRequestId())
+				return startRun(ctx, a, c, &o, &req, wait, nil)
 			})(cmd, args)
 		},
 	}
@@ -111,7 +111,7 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 }
 
 // requestID returns the request id of a command, and prints one that it generates.
-func (a *app) requestID(given string) string {
+func requestID(a *app, given string) string {
 	if given != "" {
 		return given
 	}
@@ -120,22 +120,22 @@ func (a *app) requestID(given string) string {
 	return id
 }
 
-// start starts a run. After a success, show prints the result for people; nil prints the run.
-func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
+// startRun starts a run. After a success, show prints the result for people; nil prints the run.
+func startRun(ctx context.Context, a *app, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
 	show func(*holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)
 	if err != nil {
 		return failed(err, "start run on machine %s", req.GetMachineId())
 	}
 	if !wait.set {
-		return a.printRun(o, r)
+		return printRun(a, o, r)
 	}
 	if r.GetRunId() != "" {
 		a.note("run: %s", r.GetRunId())
 	}
-	r, err = a.await(ctx, c, r.GetRunId(), wait.limit)
+	r, err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit)
 	if show != nil && err == nil && o.table() {
 		return show(r)
 	}
-	return a.printAwaited(o, r, err)
+	return printAwaited(a, o, r, err)
 }

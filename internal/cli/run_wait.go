@@ -57,7 +57,7 @@ func (w *waitFlag) register(cmd *cobra.Command, usage string) {
 	cmd.Flags().Lookup("wait").NoOptDefVal = forever
 }
 
-func (a *app) runWait() *cobra.Command {
+func runWait(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
@@ -68,20 +68,20 @@ func (a *app) runWait() *cobra.Command {
   holdfast run wait run-789 --timeout 30m -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			var r *holdfastv1.Run
-			err := a.ofRun(ctx, c, args[0], func(id string) (err error) {
-				r, err = a.await(ctx, c, id, 0)
+			err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
+				r, err = awaitRun(ctx, a, c, id, 0)
 				return err
 			})
-			return a.printAwaited(&o, r, err)
+			return printAwaited(a, &o, r, err)
 		}),
 	}
 	o.register(cmd)
 	return cmd
 }
 
-// await waits for a run and shows its progress if standard error is a terminal. A run that did
+// awaitRun waits for a run and shows its progress if standard error is a terminal. A run that did
 // not succeed is returned with a *runError.
-func (a *app) await(ctx context.Context, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
+func awaitRun(ctx context.Context, a *app, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
 	ctx, cancel := a.patience(ctx, limit)
 	defer cancel()
 	var last *holdfastv1.Run
@@ -92,15 +92,15 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, limit time
 	}
 	var err error
 	if a.terminal(a.Err) {
-		err = a.live(ctx, a.Err, true, observe)
+		err = drawRuns(ctx, a, a.Err, true, observe)
 	} else {
 		err = observe(ctx, func(*holdfastv1.RunEvent) error { return nil })
 	}
-	return last, a.waited(id, last, a.limit(limit), err)
+	return last, waited(id, last, a.limit(limit), err)
 }
 
 // waited returns the error of an ended wait.
-func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
+func waited(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
 	switch {
 	case err == nil && run.GetPhase() == holdfastv1.Run_SUCCEEDED:
 		return nil
@@ -123,13 +123,13 @@ func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err er
 	return failed(err, "wait for run %s", id)
 }
 
-// printAwaited prints the run that await returned, unless the wait was cut off, and returns the
+// printAwaited prints the run that awaitRun returned, unless the wait was cut off, and returns the
 // error of the wait.
-func (a *app) printAwaited(o *output, r *holdfastv1.Run, err error) error {
+func printAwaited(a *app, o *output, r *holdfastv1.Run, err error) error {
 	if err != nil && !isRunError(err) {
 		return err
 	}
-	return cmp.Or(a.printRun(o, r), err)
+	return cmp.Or(printRun(a, o, r), err)
 }
 
 // isRunError reports whether a run ended without success, in contrast to a failed wait.
@@ -138,6 +138,6 @@ func isRunError(err error) bool {
 	return ok
 }
 
-func (a *app) printRun(o *output, r *holdfastv1.Run) error {
+func printRun(a *app, o *output, r *holdfastv1.Run) error {
 	return printOne(a, o, runKind(), r, runSteps(r, a.Now()))
 }

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) runWatch() *cobra.Command {
+func runWatch(a *app) *cobra.Command {
 	var o output
 	var filter string
 	var cursor uint64
@@ -35,9 +35,9 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				if len(args) > 0 {
-					return a.ofRun(ctx, c, args[0], func(id string) error { return a.watchRun(ctx, c, &o, id) })
+					return ofRun(ctx, a, c, args[0], func(id string) error { return watchRun(ctx, a, c, &o, id) })
 				}
-				return a.watchRuns(ctx, c, &o, filter, cursor, 0)
+				return watchRuns(ctx, a, c, &o, filter, cursor, 0)
 			})(cmd, args)
 		},
 	}
@@ -50,23 +50,23 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 }
 
 // watchRun follows one run until it ends.
-func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id string) error {
+func watchRun(ctx context.Context, a *app, c *client.Client, o *output, id string) error {
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	var last *holdfastv1.Run
-	err := a.show(ctx, o, true, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) (err error) {
+	err := showRuns(ctx, a, o, true, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) (err error) {
 		last, err = c.ObserveRun(ctx, id, f)
 		return err
 	})
-	return a.waited(id, last, a.globals.timeout, err)
+	return waited(id, last, a.globals.timeout, err)
 }
 
 // watchRuns follows all matching runs until the context ends.
-func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter string, cursor uint64,
+func watchRuns(ctx context.Context, a *app, c *client.Client, o *output, filter string, cursor uint64,
 	limit int) error {
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
-	err := a.show(ctx, o, false, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
+	err := showRuns(ctx, a, o, false, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
 		first := firstOf(limit)
 		return c.WatchRuns(ctx, filter, cursor, func(e *holdfastv1.RunEvent) error {
 			if !first(e.GetSnapshot().GetRunId()) {
@@ -81,10 +81,10 @@ func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter
 // watcher calls f for each event until the stream ends.
 type watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error
 
-// show prints events on standard output in the selected format.
-func (a *app) show(ctx context.Context, o *output, steps bool, watch watcher) error {
+// showRuns prints events on standard output in the selected format.
+func showRuns(ctx context.Context, a *app, o *output, steps bool, watch watcher) error {
 	if o.table() && a.terminal(a.Out) {
-		return a.live(ctx, a.Out, steps, watch)
+		return drawRuns(ctx, a, a.Out, steps, watch)
 	}
 	return watch(ctx, func(e *holdfastv1.RunEvent) error {
 		switch {

@@ -68,7 +68,7 @@ func (w *waveFlags) machines(ctx context.Context, c *client.Client, args []strin
 
 // allowWave blocks until the operator has confirmed a wave that destroys data or interrupts
 // machines in service.
-func (a *app) allowWave(ctx context.Context, c *client.Client, path string, ok consent,
+func allowWave(ctx context.Context, a *app, c *client.Client, path string, ok consent,
 	req *holdfastv1.StartRunRequest, machines []*holdfastv1.Machine) error {
 	if ok.yes || len(machines) == 0 {
 		return nil

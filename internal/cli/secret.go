@@ -17,7 +17,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) secret() *cobra.Command {
+func secretCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "secret", Aliases: []string{"secrets"},
 		Short: "Manage credentials for BMCs and hosts",
@@ -27,7 +27,7 @@ Values cannot be read back: they are encrypted with a key that the peers have in
   holdfast secret put bmc/r7 --type bmc --username root --from-file password=/run/bmc-password
   holdfast secret list
   holdfast secret rotate`,
-	}, a.secretPut(), a.secretList(), a.secretGet(), a.secretDelete(), a.secretRotate(), a.secretKeygen())
+	}, secretPut(a), secretList(a), secretGet(a), secretDelete(a), secretRotate(a), secretKeygen(a))
 }
 
 func secretKind() kind[*holdfastv1.Secret] {
@@ -63,7 +63,7 @@ func usedBy(s *holdfastv1.Secret) *render.Table {
 	return t
 }
 
-func (a *app) secretList() *cobra.Command {
+func secretList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
 		short:   "List secrets by name, without their values",
 		example: "  holdfast secret list\n  holdfast secret list -o wide",
@@ -71,7 +71,7 @@ func (a *app) secretList() *cobra.Command {
 	})
 }
 
-func (a *app) secretGet() *cobra.Command {
+func secretGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show a secret without its values, and the machines that refer to it", example: "  holdfast secret get bmc/r7",
 		kind: secretKind(),
@@ -83,7 +83,7 @@ func getSecret(ctx context.Context, c *client.Client, id string) (*holdfastv1.Se
 	return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
 }
 
-func (a *app) secretDelete() *cobra.Command {
+func secretDelete(a *app) *cobra.Command {
 	var force bool
 	cmd := eachCommand(a, each[*holdfastv1.Secret]{
 		kind:    secretKind(),
@@ -108,7 +108,7 @@ func (a *app) secretDelete() *cobra.Command {
 	return cmd
 }
 
-func (a *app) secretRotate() *cobra.Command {
+func secretRotate(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Args: exactly(),
 		Short: "Encrypt all secrets again with the leader's primary key",
@@ -127,7 +127,7 @@ It is safe to repeat.`,
 	}
 }
 
-func (a *app) secretKeygen() *cobra.Command {
+func secretKeygen(a *app) *cobra.Command {
 	var id, out string
 	cmd := &cobra.Command{
 		Use: "keygen", Args: exactly(),

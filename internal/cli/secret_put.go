@@ -27,7 +27,7 @@ type secretInput struct {
 	allPools              bool
 }
 
-func (a *app) secretPut() *cobra.Command {
+func secretPut(a *app) *cobra.Command {
 	var o output
 	var in secretInput
 	cmd := &cobra.Command{
@@ -62,7 +62,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 			if in.allPools && len(in.pools) > 0 {
 				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
 			}
-			values, err := a.secretValues(cmd.Context(), &in)
+			values, err := secretValues(cmd.Context(), a, &in)
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 }
 
 // secretValues reads the values, and prompts on a terminal for missing required ones.
-func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]string, error) {
+func secretValues(ctx context.Context, a *app, in *secretInput) (map[string]string, error) {
 	values := map[string]string{}
 	set := func(key, text string) error {
 		if _, twice := values[key]; twice {
@@ -107,7 +107,7 @@ func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]str
 		if !ok || key == "" || path == "" {
 			return nil, usagef("--from-file: want KEY=PATH, such as password=/run/bmc-password")
 		}
-		text, err := a.readSecretFile(path)
+		text, err := readSecretFile(a, path)
 		if err != nil {
 			return nil, fmt.Errorf("read value %s from %s: %w", key, path, err)
 		}
@@ -128,7 +128,7 @@ func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]str
 		}
 	}
 	for _, key := range missingValues(in.kind, values) {
-		text, err := a.ask(ctx, key, key != "username")
+		text, err := ask(ctx, a, key, key != "username")
 		if err != nil {
 			return nil, err
 		}
@@ -138,11 +138,11 @@ func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]str
 }
 
 // readSecretFile reads a value from a file, or from standard input if the name is "-".
-func (a *app) readSecretFile(path string) (string, error) {
+func readSecretFile(a *app, path string) (string, error) {
 	if path == "-" {
 		return readValue(a.In)
 	}
-	file, err := a.open(path)
+	file, err := openFile(a, path)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ func missingValues(kind string, values map[string]string) []string {
 }
 
 // ask prompts for a value on the terminal, without echo if it is secret.
-func (a *app) ask(ctx context.Context, key string, secretly bool) (string, error) {
+func ask(ctx context.Context, a *app, key string, secretly bool) (string, error) {
 	f := terminalFile(a.In)
 	if f == nil {
 		return "", usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or "+
@@ -196,7 +196,7 @@ func (a *app) ask(ctx context.Context, key string, secretly bool) (string, error
 		return "", err
 	}
 	if !secretly {
-		return a.readLine(ctx)
+		return readLine(ctx, a)
 	}
 	text, err := readPassword(ctx, int(f.Fd()))
 	_, _ = fmt.Fprintln(a.Err) // the line break was not echoed either

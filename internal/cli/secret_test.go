@@ -266,7 +266,7 @@ func TestInterruptedPassword(t *testing.T) {
 	defer cancel()
 	asked := make(chan error, 1)
 	go func() {
-		_, err := (&app{Streams: Streams{In: tty, Err: io.Discard}}).ask(ctx, "password", true)
+		_, err := ask(ctx, (&app{Streams: Streams{In: tty, Err: io.Discard}}), "password", true)
 		asked <- err
 	}()
 	eventually(t, "the prompt", func() bool { return !echoes() })

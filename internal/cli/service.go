@@ -12,14 +12,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) service() *cobra.Command {
+func serviceCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "service", Aliases: []string{"services"},
 		Short: "Show and deregister services of the discovery API",
 		Example: `  holdfast service list
   holdfast service list --filter 'active = false'
   holdfast service get 550e8400-e29b-41d4-a716-446655440000`,
-	}, a.serviceList(), a.serviceGet(), a.serviceDeregister())
+	}, serviceList(a), serviceGet(a), serviceDeregister(a))
 }
 
 func serviceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
@@ -61,17 +61,20 @@ func serviceState(s *holdfastv1.Service) render.Text {
 	return render.T("active", render.Green)
 }
 
-func (a *app) serviceList() *cobra.Command {
+func serviceList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Service]{
 		short: "List services, including recently deregistered ones",
 		example: `  holdfast service list
   holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
   holdfast service list -w`,
-		kind: serviceKind(), filter: "active = true", watch: a.watchServices,
+		kind: serviceKind(), filter: "active = true",
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return watchServices(ctx, a, c, l)
+		},
 	})
 }
 
-func (a *app) serviceGet() *cobra.Command {
+func serviceGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Service]{
 		short: "Show a service and its last states", example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
 		kind: serviceKind(),
@@ -89,7 +92,7 @@ func getService(ctx context.Context, c *client.Client, id string) (*holdfastv1.S
 	return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
 }
 
-func (a *app) serviceDeregister() *cobra.Command {
+func serviceDeregister(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Service]{
 		verb: "deregister", done: "deregistered", kind: serviceKind(),
 		short:   "Deregister services, as they would themselves",

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) session() *cobra.Command {
+func sessionCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "session", Aliases: []string{"sessions"},
 		Short: "List and end the sessions of people",
@@ -23,7 +23,7 @@ holdfast token revoke.`,
 		Example: `  holdfast session list
   holdfast session end ui-JBSWY3DPEHPK3PXPJBSWY3DPEH
   holdfast session end --user user:alice@sso.example.com`,
-	}, a.sessionList(), a.sessionEnd())
+	}, sessionList(a), sessionEnd(a))
 }
 
 func sessionKind() kind[*holdfastv1.Session] {
@@ -55,7 +55,7 @@ func sessionState(s string) render.Text {
 	return plain(s)
 }
 
-func (a *app) sessionList() *cobra.Command {
+func sessionList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Session]{
 		short: "List sessions, including ended ones until they would have expired",
 		example: `  holdfast session list
@@ -64,7 +64,7 @@ func (a *app) sessionList() *cobra.Command {
 	})
 }
 
-func (a *app) sessionEnd() *cobra.Command {
+func sessionEnd(a *app) *cobra.Command {
 	var user string
 	cmd := &cobra.Command{
 		Use: "end SESSION... | --user PRINCIPAL", DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs,

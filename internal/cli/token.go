@@ -16,17 +16,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) token() *cobra.Command {
+func tokenCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"},
 		Short: "Manage access tokens",
 		Example: `  holdfast token create --name ci --role operator --pool gpu --ttl 90d
   holdfast token list --filter 'state = active'
   holdfast token revoke tok-0a1b2c3d4e5f`,
-	}, a.tokenCreate(), a.tokenList(), a.tokenRevoke())
+	}, tokenCreate(a), tokenList(a), tokenRevoke(a))
 }
 
-func (a *app) tokenCreate() *cobra.Command {
+func tokenCreate(a *app) *cobra.Command {
 	var o output
 	var r holdfastv1.CreateTokenRequest
 	var roleName string
@@ -145,7 +145,7 @@ func (d *ttl) Set(s string) error {
 	return nil
 }
 
-func (a *app) tokenList() *cobra.Command {
+func tokenList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Token]{
 		short: "List tokens, without their values",
 		example: `  holdfast token list
@@ -170,7 +170,7 @@ func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Tok
 	return all[0], nil
 }
 
-func (a *app) tokenRevoke() *cobra.Command {
+func tokenRevoke(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Token]{
 		verb: "revoke", done: "revoked", kind: tokenKind(),
 		short: "Revoke tokens, at once and on every peer",
@@ -180,7 +180,7 @@ again is fine. Runs and waves that they have started continue; the command names
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			t, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
 			if err == nil {
-				a.noteWaves(ctx, c, "token:"+t.GetName())
+				noteWaves(ctx, a, c, "token:"+t.GetName())
 			}
 			return err
 		},
@@ -190,7 +190,7 @@ again is fine. Runs and waves that they have started continue; the command names
 
 // noteWaves names the active waves of a caller, which continue without it. It is only a note, so
 // errors are ignored, such as those of peers that do not know waves.
-func (a *app) noteWaves(ctx context.Context, c *client.Client, principal string) {
+func noteWaves(ctx context.Context, a *app, c *client.Client, principal string) {
 	r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{
 		Filter: filter.Equals("principal", principal) + " AND (phase = RUNNING OR phase = STOPPING)",
 	})
@@ -214,7 +214,7 @@ func tokenLabel(i int, id string) string {
 	return id
 }
 
-func (a *app) whoami() *cobra.Command {
+func whoamiCommand(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "whoami", Args: exactly(),

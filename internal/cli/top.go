@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) top() *cobra.Command {
+func topCommand(a *app) *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use: "top", Args: exactly(),

@@ -52,7 +52,7 @@ type peerVersion struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func (a *app) version() *cobra.Command {
+func versionCommand(a *app) *cobra.Command {
 	var o output
 	var server bool
 	cmd := &cobra.Command{
@@ -62,14 +62,14 @@ func (a *app) version() *cobra.Command {
   holdfast version --server -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !server {
-				return a.printVersion(&o, nil)
+				return printVersion(a, &o, nil)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				s, err := getClusterStatus(ctx, c)
 				if err != nil {
 					return failed(err, "get the peers' versions")
 				}
-				return a.printVersion(&o, s)
+				return printVersion(a, &o, s)
 			})(cmd, args)
 		},
 	}
@@ -78,7 +78,7 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
+func printVersion(a *app, o *output, s *holdfastv1.ClusterStatus) error {
 	b := thisBuild(a.Version)
 	switch {
 	case o.format == formatName:
@@ -93,7 +93,7 @@ func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
 		if err != nil {
 			return fmt.Errorf("write the version: %w", err)
 		}
-		return a.document(o, raw)
+		return printDocument(a, o, raw)
 	}
 	if _, err := fmt.Fprintf(a.Out, "holdfast %s (%s, %s)\n", b.Version, b.Go, b.Platform); err != nil {
 		return err
@@ -101,5 +101,5 @@ func (a *app) printVersion(o *output, s *holdfastv1.ClusterStatus) error {
 	if s == nil {
 		return nil
 	}
-	return a.versionTable(o, s)
+	return versionTable(a, o, s)
 }

@@ -75,12 +75,12 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 		t.Row(k.cells(o, m, a.Now())...)
 	}
 	defer t.Clear()
-	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
+	return printTable(a, &output{format: o.format, noHeaders: o.noHeaders || !header}, t)
 }
 
 // watchServices prints the services that match, and each again when it changes. It follows the
 // stream of changes, so none is missed.
-func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) error {
+func watchServices(ctx context.Context, a *app, c *client.Client, l *listing) error {
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	k := serviceKind()

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) wave() *cobra.Command {
+func waveCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "wave", Aliases: []string{"waves"},
 		Short: "Start, follow, cancel and retry runs on many machines",
@@ -26,7 +26,7 @@ it, so it continues without the command that started it. Its id is the request_i
   holdfast wave watch wave-6f1c
   holdfast wave cancel wave-6f1c --reason "wrong image"
   holdfast wave retry wave-6f1c`,
-	}, a.waveStart(), a.waveList(), a.waveGet(), a.waveWatch(), a.waveCancel(), a.waveRetry())
+	}, waveStart(a), waveList(a), waveGet(a), waveWatch(a), waveCancel(a), waveRetry(a))
 }
 
 func waveKind() kind[*holdfastv1.Wave] {
@@ -70,7 +70,7 @@ func waveMachines(w *holdfastv1.Wave) []*render.Table {
 	return []*render.Table{t}
 }
 
-func (a *app) waveList() *cobra.Command {
+func waveList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Wave]{
 		short: "List waves, newest first",
 		example: `  holdfast wave list
@@ -79,13 +79,13 @@ func (a *app) waveList() *cobra.Command {
 	})
 }
 
-func (a *app) waveGet() *cobra.Command {
+func waveGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Wave]{
 		short:   "Show a wave and its machines",
 		example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
 		kind:    waveKind(), more: waveMachines,
 		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
-			return a.watchWave(ctx, c, o, id)
+			return watchWave(ctx, a, c, o, id)
 		},
 	})
 }
@@ -94,7 +94,7 @@ func getWave(ctx context.Context, c *client.Client, id string) (*holdfastv1.Wave
 	return c.Waves().GetWave(ctx, &holdfastv1.GetWaveRequest{WaveId: id})
 }
 
-func (a *app) waveWatch() *cobra.Command {
+func waveWatch(a *app) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "watch WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
@@ -103,21 +103,21 @@ func (a *app) waveWatch() *cobra.Command {
 Ctrl-C ends this command and not the wave. The exit code is 5 unless all runs succeeded, and 6 if --timeout was set and passed.`,
 		Example: "  holdfast wave watch wave-6f1c",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.watchWave(ctx, c, &o, args[0])
+			return watchWave(ctx, a, c, &o, args[0])
 		}),
 	}
 	o.register(cmd)
 	return cmd
 }
 
-func (a *app) watchWave(ctx context.Context, c *client.Client, o *output, id string) error {
+func watchWave(ctx context.Context, a *app, c *client.Client, o *output, id string) error {
 	w, err := getWave(ctx, c, id)
 	if err != nil {
 		return failed(err, "get wave %s", id)
 	}
-	return a.finishWave(ctx, c, w, 0, func(w *holdfastv1.Wave) error { return a.printWave(o, w) })
+	return finishWave(ctx, a, c, w, 0, func(w *holdfastv1.Wave) error { return printWave(a, o, w) })
 }
 
-func (a *app) printWave(o *output, w *holdfastv1.Wave) error {
+func printWave(a *app, o *output, w *holdfastv1.Wave) error {
 	return printOne(a, o, waveKind(), w, waveMachines(w)...)
 }

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) waveCancel() *cobra.Command {
+func waveCancel(a *app) *cobra.Command {
 	var o output
 	var why string
 	var keep bool

@@ -28,19 +28,19 @@ const (
 )
 
 // startedWave follows a wave that has been started until it ends, or only prints it.
-func (a *app) startedWave(ctx context.Context, c *client.Client, w *holdfastv1.Wave, detach bool, limit time.Duration,
+func startedWave(ctx context.Context, a *app, c *client.Client, w *holdfastv1.Wave, detach bool, limit time.Duration,
 	show func(*holdfastv1.Wave) error) error {
 	a.note("%s: %s, at most %d at a time", w.GetWaveId(), describe.Machines(w.GetTotal()), w.GetMaxParallel())
 	if detach {
 		a.note("%s: it goes on: follow it with: holdfast wave watch %s", w.GetWaveId(), w.GetWaveId())
 		return show(w)
 	}
-	return a.finishWave(ctx, c, w, limit, show)
+	return finishWave(ctx, a, c, w, limit, show)
 }
 
 // finishWave follows a wave until it ends, shows it, and returns an error unless all its runs
 // succeeded.
-func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wave, limit time.Duration,
+func finishWave(ctx context.Context, a *app, c *client.Client, w *holdfastv1.Wave, limit time.Duration,
 	show func(*holdfastv1.Wave) error) error {
 	id := w.GetWaveId()
 	onward := fmt.Sprintf("it goes on: follow it with: holdfast wave watch %s; end it with: holdfast wave cancel %s",
@@ -183,7 +183,8 @@ func (f *follower) watch(ctx context.Context) error {
 		return f.c.WatchRuns(ctx, ofWave, 0, see)
 	}
 	if f.terminal(f.Err) {
-		return f.liveBelow(ctx, f.Err, func() []render.Line { return progress.Wave(f.now(), time.Now()) }, false, watch)
+		head := func() []render.Line { return progress.Wave(f.now(), time.Now()) }
+		return drawRunsBelow(ctx, f.app, f.Err, head, false, watch)
 	}
 	return watch(ctx, func(e *holdfastv1.RunEvent) error {
 		r := e.GetSnapshot()

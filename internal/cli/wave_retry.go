@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) waveRetry() *cobra.Command {
+func waveRetry(a *app) *cobra.Command {
 	var o output
 	var ok consent
 	var detach bool
@@ -40,14 +40,16 @@ interrupts a machine that is in service, the command asks for confirmation; with
 		if err != nil {
 			return failed(err, "retry wave %s", args[0])
 		}
-		if err := a.allowRetry(ctx, c, &o, cmd.CommandPath(), ok, w); err != nil || ok.dryRun {
+		if err := allowRetry(ctx, a, c, &o, cmd.CommandPath(), ok, w); err != nil || ok.dryRun {
 			return err
 		}
 		req.ValidateOnly = false
 		if w, err = c.Waves().RetryWave(ctx, req); err != nil {
 			return failed(err, "retry wave %s", args[0])
 		}
-		return a.startedWave(ctx, c, w, detach, wait.limit, func(w *holdfastv1.Wave) error { return a.printWave(&o, w) })
+		return startedWave(ctx, a, c, w, detach, wait.limit, func(w *holdfastv1.Wave) error {
+			return printWave(a, &o, w)
+		})
 	})
 	o.register(cmd, started()...)
 	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
@@ -63,7 +65,7 @@ interrupts a machine that is in service, the command asks for confirmation; with
 
 // allowRetry shows the machines of a wave that would start, or blocks until the operator has
 // confirmed it.
-func (a *app) allowRetry(ctx context.Context, c *client.Client, o *output, path string, ok consent,
+func allowRetry(ctx context.Context, a *app, c *client.Client, o *output, path string, ok consent,
 	w *holdfastv1.Wave) error {
 	if ok.given() {
 		return nil
@@ -89,7 +91,7 @@ func (a *app) allowRetry(ctx context.Context, c *client.Client, o *output, path 
 		a.note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, w.GetParams()))
 		return refusedStarts(w)
 	}
-	return a.allowWave(ctx, c, path, ok, start, machines)
+	return allowWave(ctx, a, c, path, ok, start, machines)
 }
 
 // newWaveID returns a generated id of a wave, which people type.

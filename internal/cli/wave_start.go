@@ -18,8 +18,8 @@ import (
 )
 
 // waveStart is 'run start' with a selector.
-func (a *app) waveStart() *cobra.Command {
-	cmd := a.runStart()
+func waveStart(a *app) *cobra.Command {
+	cmd := runStart(a)
 	cmd.Use = "start --selector FILTER (--type TYPE | --plan PLAN)"
 	cmd.Short = "Start a run on each of many machines, a limited number at a time"
 	cmd.ValidArgsFunction = nil
@@ -61,8 +61,8 @@ func (w *waveFlags) request(
 }
 
 // startWave starts a wave on the machines that match, after allow, and follows it until it ends.
-func (a *app) startWave(
-	ctx context.Context, c *client.Client, o *output, run *holdfastv1.StartRunRequest, flags waveFlags,
+func startWave(
+	ctx context.Context, a *app, c *client.Client, o *output, run *holdfastv1.StartRunRequest, flags waveFlags,
 	limit time.Duration, allow func([]*holdfastv1.Machine) error,
 ) error {
 	show := func(w *holdfastv1.Wave) error {
@@ -77,7 +77,7 @@ func (a *app) startWave(
 	}
 	if flags.id != "" {
 		if w, err := getWave(ctx, c, flags.id); err == nil {
-			return a.startedWave(ctx, c, w, flags.detach, limit, show)
+			return startedWave(ctx, a, c, w, flags.detach, limit, show)
 		}
 	}
 	machines, err := listMachines(ctx, c, &listing{filter: flags.selector})
@@ -101,5 +101,5 @@ func (a *app) startWave(
 	if err != nil {
 		return failed(err, "start wave %s", req.GetRequestId())
 	}
-	return a.startedWave(ctx, c, w, flags.detach, limit, show)
+	return startedWave(ctx, a, c, w, flags.detach, limit, show)
 }

@@ -13,13 +13,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func (a *app) webhook() *cobra.Command {
+func webhookCommand(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "webhook", Aliases: []string{"webhooks"},
 		Short: "Manage webhooks that receive events as CloudEvents",
 		Example: `  holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"' --secret hook-key
   holdfast webhook list`,
-	}, a.webhookPut(), a.webhookList(), a.webhookGet(), a.webhookDelete())
+	}, webhookPut(a), webhookList(a), webhookGet(a), webhookDelete(a))
 }
 
 func webhookKind() kind[*holdfastv1.Webhook] {
@@ -57,7 +57,7 @@ func webhookState(w *holdfastv1.Webhook, now time.Time) render.Text {
 	return render.T("ok", render.Green)
 }
 
-func (a *app) webhookPut() *cobra.Command {
+func webhookPut(a *app) *cobra.Command {
 	var o output
 	in := &holdfastv1.Webhook{}
 	cmd := &cobra.Command{
@@ -96,7 +96,7 @@ events from now on; a changed or enabled one continues at its last event.`,
 	return cmd
 }
 
-func (a *app) webhookList() *cobra.Command {
+func webhookList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Webhook]{
 		short:   "List webhooks and the position of each",
 		example: "  holdfast webhook list -o wide",
@@ -104,7 +104,7 @@ func (a *app) webhookList() *cobra.Command {
 	})
 }
 
-func (a *app) webhookGet() *cobra.Command {
+func webhookGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Webhook]{
 		short:   "Show a webhook, its position and the last response of its receiver",
 		example: "  holdfast webhook get chat -o wide",
@@ -116,7 +116,7 @@ func getWebhook(ctx context.Context, c *client.Client, id string) (*holdfastv1.W
 	return c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: id})
 }
 
-func (a *app) webhookDelete() *cobra.Command {
+func webhookDelete(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Webhook]{
 		kind:  webhookKind(),
 		short: "Delete webhooks; events that they have not received are dropped", example: "  holdfast webhook delete chat",
