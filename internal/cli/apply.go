@@ -101,7 +101,7 @@ that were, or would be, created or updated.`,
 					return err
 				}
 				if slices.ContainsFunc(all, func(one applied) bool { return one.action != unchanged }) {
-					return errDiffers()
+					return exitf(ExitError, "") // the differences have been printed
 				}
 				return nil
 			})(cmd, nil)

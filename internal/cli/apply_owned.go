@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -23,8 +21,8 @@ func checkOwned(docs [][]proto.Message) error {
 			for _, key := range ownedBy(m) {
 				first, taken := owner[key]
 				if taken && first != m.GetMachineId() {
-					return &codeError{ExitUsage, fmt.Sprintf("apply: machine %s has the %s of machine %s, which is in these files "+
-						"too: only one machine can have it: correct one of the documents", m.GetMachineId(), key, first)}
+					return exitf(ExitUsage, "apply: machine %s has the %s of machine %s, which is in these files "+
+						"too: only one machine can have it: correct one of the documents", m.GetMachineId(), key, first)
 				}
 				owner[key] = m.GetMachineId()
 			}

@@ -26,28 +26,12 @@ still answers and may vote. For scripts: the exit code is 0 if so, 7 if not.`,
 				return err
 			}
 			if why := unsafe(s); why != "" {
-				return unavailable("not safe: %s", why)
+				return exitf(ExitUnavailable, "not safe: %s", why)
 			}
 			_, err = fmt.Fprintf(a.Out, "safe: %d may fail, %s leads\n", s.GetFailureTolerance(), s.GetLeader())
 			return err
 		}),
 	}
-}
-
-// unsafe returns the reason why no peer may be lost, or "".
-func unsafe(s *holdfastv1.ClusterStatus) string {
-	if s.GetLeader() == "" {
-		return "there is no leader"
-	}
-	if s.GetFailureTolerance() > 0 {
-		return ""
-	}
-	for _, p := range s.GetPeers() {
-		if t := trouble(p); t != "" {
-			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
-		}
-	}
-	return "there are too few voters for one of them to fail"
 }
 
 // Pace and limits of a drill.
@@ -71,7 +55,7 @@ longest time without an acknowledged write. Runs continue under the next leader.
 				return err
 			}
 			if why := unsafe(s); why != "" {
-				return unavailable("not drilled: %s", why)
+				return exitf(ExitUnavailable, "not drilled: %s", why)
 			}
 			return runDrill(ctx, a, c, to)
 		}),

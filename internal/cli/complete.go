@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/client"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // completer lists the possible values of an argument.
@@ -86,12 +85,4 @@ func (v *oneOfValue) Set(text string) error {
 func choices(cmd *cobra.Command, flag string, words ...string) {
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
-
-func peerIDs(ctx context.Context, c *client.Client) []string {
-	r, err := getClusterStatus(ctx, c)
-	if err != nil {
-		return nil
-	}
-	return mapped(r.GetPeers(), (*holdfastv1.Peer).GetId)
 }

@@ -53,7 +53,3 @@ func filterWords(md protoreflect.MessageDescriptor, part string) []string {
 	}
 	return prefixed(done, []string{"= ", "!= "})
 }
-
-func prefixed(prefix string, words []string) []string {
-	return mapped(words, func(w string) string { return prefix + w })
-}

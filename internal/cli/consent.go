@@ -43,8 +43,8 @@ func (k *consent) obtain(ctx context.Context, a *app, path, loss, word string) e
 		return fmt.Errorf("%s: read the confirmation: %w", path, err)
 	}
 	if got = strings.TrimSpace(got); got != word {
-		return &codeError{ExitError, fmt.Sprintf("%s: not confirmed: got %q, want %q: nothing was changed", path, got,
-			word)}
+		return exitf(ExitError, "%s: not confirmed: got %q, want %q: nothing was changed", path, got,
+			word)
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func contextCurrent(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return &codeError{ExitNotFound, "no context is selected: see: holdfast context use --help"}
+			return exitf(ExitNotFound, "no context is selected: see: holdfast context use --help")
 		},
 	}
 }

@@ -11,8 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
 
@@ -60,7 +63,7 @@ func (a *app) dial() (*client.Client, error) {
 	}
 	c, err := client.Dial(cfg)
 	if err != nil {
-		return nil, &usageError{err.Error()} // it connects later: the settings are wrong
+		return nil, usagef("%s", err) // it connects later: the settings are wrong
 	}
 	return c, nil
 }
@@ -191,7 +194,7 @@ func loadTLS(c profile.Context) (*tls.Config, error) {
 	}
 	cfg, err := client.LoadTLS(c.CA, c.Cert, c.Key)
 	if err != nil {
-		return nil, &usageError{err.Error()}
+		return nil, usagef("%s", err)
 	}
 	return cfg, nil
 }
@@ -224,7 +227,7 @@ func (a *app) online(
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		return suggest(cmd.Context(), c, f(cmd.Context(), c, args))
+		return a.suggest(cmd.Context(), c, f(cmd.Context(), c, args))
 	}
 }
 
@@ -243,4 +246,24 @@ func (a *app) patience(ctx context.Context, wait time.Duration) (context.Context
 		return context.WithTimeout(ctx, limit)
 	}
 	return context.WithCancel(ctx)
+}
+
+// tokens returns the tokens of the sign-in of a context, or nil if there is none.
+func (a *app) tokens(t destination) (func(context.Context) (string, error), error) {
+	if t.name == "" || t.explicit {
+		return nil, nil
+	}
+	store := login.At(t.contexts, t.name)
+	saved, ok, err := store.Load()
+	if err != nil || !ok {
+		return nil, err
+	}
+	source := login.NewSource(store, saved, a.Now)
+	return func(ctx context.Context) (string, error) {
+		token, err := source.Token(ctx)
+		if err != nil {
+			return "", status.Error(codes.Unauthenticated, err.Error())
+		}
+		return token, nil
+	}, nil
 }

@@ -132,7 +132,7 @@ func openFile(a *app, name string) (*os.File, error) {
 			text := fmt.Sprintf("%s is a FIFO, and no other process writes into it", name)
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				text += ": give it more time than --timeout " + a.globals.timeout.String()
-				return nil, &codeError{code: ExitTimeout, msg: text}
+				return nil, exitf(ExitTimeout, "%s", text)
 			}
 			return nil, fmt.Errorf("%s: %w", text, ctx.Err())
 		}
@@ -194,3 +194,7 @@ func printDone[M proto.Message](a *app, o *output, k kind[M], done []M, errs []e
 	}
 	return several(bad, len(done), what)
 }
+
+// parallel is the number of documents that are stored at once: peers commit concurrent writes
+// together.
+const parallel = 16

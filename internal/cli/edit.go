@@ -159,7 +159,7 @@ func (e editor[M]) store(ctx context.Context, c *client.Client, id string, was M
 	}
 	for _, other := range difference.Between(was.ProtoReflect(), e.declared(t.live).ProtoReflect()) {
 		if e.whole || slices.ContainsFunc(t.changes, func(c difference.Change) bool { return c.Path == other.Path }) {
-			return false, &codeError{ExitConflict, "it was changed meanwhile: " + other.String()}
+			return false, exitf(ExitConflict, "it was changed meanwhile: %s", other)
 		}
 	}
 	return true, e.put(ctx, c, t)
@@ -207,7 +207,7 @@ func (d *draft) open(ctx context.Context, a *app) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], d.path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, render.Unwrap(a.Out), render.Unwrap(a.Err)
 	if err := cmd.Run(); err != nil {
-		return nil, &codeError{ExitError, fmt.Sprintf("run editor %s: %s", command[0], err)} // not its exit code
+		return nil, exitf(ExitError, "run editor %s: %s", command[0], err) // not its exit code
 	}
 	text, err := os.ReadFile(d.path)
 	if err != nil {

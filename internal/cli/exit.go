@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Exit codes. Scripts rely on them: the help lists them, and they do not change.
@@ -47,25 +46,8 @@ type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
 
+// usagef returns a *usageError.
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
-
-// runError is a run that ended without success while the command waited for it.
-type runError struct{ run *holdfastv1.Run }
-
-func (e *runError) Error() string {
-	r := e.run
-	msg := fmt.Sprintf("run %s: %s", r.GetRunId(), r.GetPhase())
-	if step := r.GetError().GetStep(); step != "" {
-		msg += fmt.Sprintf(" at step %s", step)
-	}
-	if n := r.GetError().GetAttempt(); n > 0 {
-		msg += fmt.Sprintf(" (attempt %d)", n)
-	}
-	if text := r.GetError().GetMessage(); text != "" {
-		msg += ": " + text
-	}
-	return msg + ": see: holdfast run logs " + r.GetRunId()
-}
 
 // ExitCode returns the exit code for the error of a command. An error with a method ExitCode()
 // int decides itself.
@@ -82,9 +64,6 @@ func ExitCode(err error) int {
 	}
 	if _, ok := errors.AsType[*manifest.Error](err); ok {
 		return ExitUsage
-	}
-	if _, ok := errors.AsType[*runError](err); ok {
-		return ExitRunFailed
 	}
 	if s, ok := status.FromError(err); ok {
 		return codeExit(s.Code())
@@ -126,9 +105,10 @@ func (e *codeError) Error() string { return e.msg }
 // package.
 func (e *codeError) ExitCode() int { return e.code }
 
-// errDiffers is the result of a dry run that found something to change. It has no message,
-// because the differences have been printed.
-func errDiffers() error { return &codeError{code: ExitError} }
+// exitf returns an error with an exit code of its own. Without a message it is not printed.
+func exitf(code int, format string, args ...any) error {
+	return &codeError{code, fmt.Sprintf(format, args...)}
+}
 
 // parsing matches Go's errors for a text that is not a number or a time.
 var parsing = regexp.MustCompile(`^(?:strconv\.Parse\w+: parsing "[^"]*": |time: )(.*)$`)

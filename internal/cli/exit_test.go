@@ -311,7 +311,7 @@ func TestExitCodeOfOtherErrors(t *testing.T) {
 		{errors.New("anything"), ExitError},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), ExitTimeout},
 		{fmt.Errorf("start: %w", &runError{run: &holdfastv1.Run{}}), ExitRunFailed},
-		{fmt.Errorf("serve: %w", &codeError{code: 42}), 42},
+		{fmt.Errorf("serve: %w", exitf(42, "")), 42},
 		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}), ExitUsage},
 		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), ExitError},
 		{fs.ErrNotExist, ExitError},
@@ -326,7 +326,7 @@ func TestExitCodeOfOtherErrors(t *testing.T) {
 func TestOtherCommands(t *testing.T) {
 	var addr string
 	other := &cobra.Command{Use: "fake-hardware", Short: "Pretend", RunE: func(*cobra.Command, []string) error {
-		return &codeError{code: 9, msg: "listen " + addr}
+		return exitf(9, "%s", "listen "+addr)
 	}}
 	other.Flags().StringVar(&addr, "addr", "", "address to listen at")
 	var c command

@@ -69,8 +69,8 @@ func watchInstall(ctx context.Context, a *app, c *client.Client, o *output, id s
 			if errors.Is(err, context.DeadlineExceeded) {
 				what, code = "time is up", ExitTimeout
 			}
-			return &codeError{code, fmt.Sprintf("watch install of %s: %s while it is at %s: it goes on", id, what,
-				installStage(i).Value)}
+			return exitf(code, "watch install of %s: %s while it is at %s: it goes on", id, what,
+				installStage(i).Value)
 		}
 		i, err = getInstall(ctx, c, id)
 	}
@@ -100,8 +100,8 @@ func nextInstall(
 			return i, err
 		}
 		if client.Finished(r) {
-			return nil, &codeError{ExitRunFailed, fmt.Sprintf("run %s has ended (%s) and installed nothing", run,
-				r.GetPhase())}
+			return nil, exitf(ExitRunFailed, "run %s has ended (%s) and installed nothing", run,
+				r.GetPhase())
 		}
 		_ = wait.Sleep(ctx, every)
 	}
@@ -127,8 +127,8 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		}
 		why = attempt.GetError()
 	}
-	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(cmp.Or(why,
-		"it was over at "+installStage(i).Value))}
+	return exitf(ExitRunFailed, "install of %s: %s", i.GetMachineId(),
+		render.Clean(cmp.Or(why, "it was over at "+installStage(i).Value)))
 }
 
 // attemptOf returns the attempt that opened a session, or nil if it is not recorded.

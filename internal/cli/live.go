@@ -82,3 +82,6 @@ func drawBlock(a *app,
 		}
 	}
 }
+
+// watcher calls f for each event until the stream ends.
+type watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/login"
@@ -78,26 +76,6 @@ func loginTarget(a *app) (destination, error) {
 	return t, err
 }
 
-// tokens returns the tokens of the sign-in of a context, or nil if there is none.
-func (a *app) tokens(t destination) (func(context.Context) (string, error), error) {
-	if t.name == "" || t.explicit {
-		return nil, nil
-	}
-	store := login.At(t.contexts, t.name)
-	saved, ok, err := store.Load()
-	if err != nil || !ok {
-		return nil, err
-	}
-	source := login.NewSource(store, saved, a.Now)
-	return func(ctx context.Context) (string, error) {
-		token, err := source.Token(ctx)
-		if err != nil {
-			return "", status.Error(codes.Unauthenticated, err.Error())
-		}
-		return token, nil
-	}, nil
-}
-
 // signIn signs in with an issuer of the cluster, and stores the tokens.
 func signIn(ctx context.Context, a *app, t destination, name string, browser bool) error {
 	cfg, err := a.clientConfig()
@@ -108,7 +86,7 @@ func signIn(ctx context.Context, a *app, t destination, name string, browser boo
 	cfg.Token, cfg.Tokens = "", func(context.Context) (string, error) { return token, nil }
 	c, err := client.Dial(cfg)
 	if err != nil {
-		return &usageError{err.Error()}
+		return usagef("%s", err)
 	}
 	defer func() { _ = c.Close() }()
 	issuer, err := chooseIssuer(ctx, c, name)
@@ -166,15 +144,15 @@ func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfast
 	}
 	switch {
 	case len(all) == 0:
-		return nil, &codeError{ExitConflict, "the cluster has no issuer for holdfast login: use a token, or an admin sets " +
-			"client_id or cli_client_id in oidc_issuers (the page Sign-in of the documentation)"}
+		return nil, exitf(ExitConflict, "the cluster has no issuer for holdfast login: use a token, or an admin sets "+
+			"client_id or cli_client_id in oidc_issuers (the page Sign-in of the documentation)")
 	case name == "" && len(all) == 1:
 		return all[0], nil
 	case name == "":
 		return nil, usagef("the cluster has several issuers: give one with --issuer: %s", strings.Join(names, ", "))
 	case len(fit) == 0:
-		return nil, &codeError{ExitNotFound, fmt.Sprintf("issuer %q not found: the cluster has %s", name,
-			strings.Join(names, ", "))}
+		return nil, exitf(ExitNotFound, "issuer %q not found: the cluster has %s", name,
+			strings.Join(names, ", "))
 	}
 	return fit[0], nil
 }

@@ -10,14 +10,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineCommand(a *app) *cobra.Command {
+// machineCommand returns the commands of machines, with that which edits one.
+func machineCommand(a *app, edit *cobra.Command) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "machine", Aliases: []string{"machines", "m"},
 		Short: "Manage machines and their power, phase and hardware",
 		Example: `  holdfast machine list --filter 'phase = IN_SERVICE AND labels.rack = "r7"'
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
-	}, machineList(a), machineGet(a), machineRegister(a), machineCreate(a), machineUpdate(a), machineEdit(a),
+	}, machineList(a), machineGet(a), machineRegister(a), machineCreate(a), machineUpdate(a), edit,
 		machineSetPhase(a), machineBMCRetry(a), machineDelete(a), machineHistory(a), machineIssues(a),
 		machineWhy(a), machineWatch(a), machinePower(a), machineBootDevice(a), machineInspect(a),
 		machineInventory(a), machineIdentify(a), machineSEL(a), machineBMCReset(a), machineMedia(a), machineConsole(a),
@@ -44,11 +45,6 @@ func machineList(a *app) *cobra.Command {
 	})
 }
 
-func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, error) {
-	items, err := machineKind().all(ctx, c, l.filter, l.limit)
-	return items, failed(err, "list machines")
-}
-
 func machineGet(a *app) *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Machine]{
 		short: "Show a machine",
@@ -67,9 +63,4 @@ func machineGet(a *app) *cobra.Command {
 			})
 		},
 	})
-}
-
-func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
-	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
-	return m, failed(err, "get machine %s", id)
 }

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -23,20 +21,4 @@ func machineHistory(a *app) *cobra.Command {
 			return r.GetEntries(), r.GetNextPageToken(), err
 		},
 	})
-}
-
-func historyKind() kind[*holdfastv1.HistoryEntry] {
-	return kind[*holdfastv1.HistoryEntry]{
-		list:   "entries",
-		name:   func(e *holdfastv1.HistoryEntry) string { return stamp(e.GetAt()) },
-		header: []string{"AT", "FACET", "FROM", "TO", "BY", "RUN", "COMMENT"},
-		wide:   []string{"SEQUENCE", "PRINCIPAL", "METADATA"},
-		row: func(e *holdfastv1.HistoryEntry, _ time.Time) []any {
-			return []any{
-				stamp(e.GetAt()), e.GetFacet(), render.State(e.GetFrom()), render.State(e.GetTo()),
-				e.GetTriggeredBy(), e.GetRunId(), e.GetComment(),
-				number(e.GetSequence()), e.GetPrincipal(), joined(e.GetMetadata()),
-			}
-		},
-	}
 }

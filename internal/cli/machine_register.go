@@ -10,9 +10,6 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// parallel is the number of concurrent registrations: peers commit concurrent ones together.
-const parallel = 16
-
 func machineRegister(a *app) *cobra.Command {
 	var (
 		o           output

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -98,4 +100,46 @@ func conditionStatus(c *holdfastv1.Condition) render.Text {
 		return render.T("Unknown", render.Yellow)
 	}
 	return plain(strconv.FormatBool(c.GetStatus()))
+}
+
+func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, error) {
+	items, err := machineKind().all(ctx, c, l.filter, l.limit)
+	return items, failed(err, "list machines")
+}
+
+func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	return m, failed(err, "get machine %s", id)
+}
+
+func historyKind() kind[*holdfastv1.HistoryEntry] {
+	return kind[*holdfastv1.HistoryEntry]{
+		list:   "entries",
+		name:   func(e *holdfastv1.HistoryEntry) string { return stamp(e.GetAt()) },
+		header: []string{"AT", "FACET", "FROM", "TO", "BY", "RUN", "COMMENT"},
+		wide:   []string{"SEQUENCE", "PRINCIPAL", "METADATA"},
+		row: func(e *holdfastv1.HistoryEntry, _ time.Time) []any {
+			return []any{
+				stamp(e.GetAt()), e.GetFacet(), render.State(e.GetFrom()), render.State(e.GetTo()),
+				e.GetTriggeredBy(), e.GetRunId(), e.GetComment(),
+				number(e.GetSequence()), e.GetPrincipal(), joined(e.GetMetadata()),
+			}
+		},
+	}
+}
+
+// significant returns a machine without observation times and keepalive metrics.
+func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
+	m = proto.CloneOf(m)
+	m.Revision, m.UpdatedAt = 0, nil
+	if m.GetAgent() != nil {
+		m.Agent.LastKeepalive, m.Agent.Metrics = nil, nil
+	}
+	for _, c := range m.GetStatus().GetConditions() {
+		c.ObservedAt, c.FreshUntil = nil, nil
+	}
+	if m.GetStatus() != nil {
+		m.Status.PowerObservedAt = nil
+	}
+	return m
 }

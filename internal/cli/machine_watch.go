@@ -5,14 +5,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-// watchInterval is the default poll interval: the API streams runs, not machines.
-const watchInterval = 2 * time.Second
 
 func machineWatch(a *app) *cobra.Command {
 	var l listing
@@ -58,20 +54,4 @@ func watchMachines(
 	ctx context.Context, a *app, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error),
 ) error {
 	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
-}
-
-// significant returns a machine without observation times and keepalive metrics.
-func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
-	m = proto.CloneOf(m)
-	m.Revision, m.UpdatedAt = 0, nil
-	if m.GetAgent() != nil {
-		m.Agent.LastKeepalive, m.Agent.Metrics = nil, nil
-	}
-	for _, c := range m.GetStatus().GetConditions() {
-		c.ObservedAt, c.FreshUntil = nil, nil
-	}
-	if m.GetStatus() != nil {
-		m.Status.PowerObservedAt = nil
-	}
-	return m
 }

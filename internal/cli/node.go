@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -22,41 +21,6 @@ func nodeCommand(a *app) *cobra.Command {
   holdfast node state m-123 pending --force --comment "new disk"
   holdfast node stalled`,
 	}, nodeList(a), nodeGet(a), nodeApprove(a), nodeState(a), nodeTag(a), nodeHistory(a), nodeStalled(a))
-}
-
-func nodeKind() kind[*holdfastv1.Machine] {
-	return kind[*holdfastv1.Machine]{
-		noun: "node", list: "nodes",
-		name:   (*holdfastv1.Machine).GetMachineId,
-		header: []string{"NODE", "MAC", "HOSTNAME", "STATE", "SINCE", "WORKFLOW", "ATTEMPTS", "LAST SEEN"},
-		wide:   []string{"IP", "VENDOR", "MODEL", "SERIAL", "GROUP", "TAGS", "ERROR"},
-		row: func(m *holdfastv1.Machine, now time.Time) []any {
-			n, mac := m.GetNode(), ""
-			if macs := m.GetSpec().GetMacAddresses(); len(macs) > 0 {
-				mac = macs[0]
-			}
-			return []any{
-				m.GetMachineId(), mac, n.GetHostname(), nodeStateText(m.GetStatus().GetNodeState()),
-				age(now, n.GetStateChangedAt()), n.GetWorkflowId(), n.GetInstallAttempts(),
-				age(now, n.GetLastSeenAt()),
-				n.GetIpAddress(), n.GetVendor(), n.GetModel(), n.GetSerialNumber(), n.GetGroupId(),
-				strings.Join(n.GetTags(), ","), n.GetLastInstallError(),
-			}
-		},
-		page: machineKind().page,
-		get:  getNode,
-	}
-}
-
-func nodeStateText(s holdfastv1.Node_State) render.Text {
-	name := strings.ToLower(s.String())
-	switch s {
-	case holdfastv1.Node_ACTIVE, holdfastv1.Node_INSTALLED:
-		return render.T(name, render.Green)
-	case holdfastv1.Node_INSTALL_FAILED:
-		return render.T(name, render.Red)
-	}
-	return plain(name)
 }
 
 func nodeList(a *app) *cobra.Command {
@@ -76,11 +40,6 @@ func nodeGet(a *app) *cobra.Command {
 		short: "Show a node", example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
 		kind: nodeKind(),
 	})
-}
-
-func getNode(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
-	m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
-	return m, failed(err, "get node %s", id)
 }
 
 func nodeState(a *app) *cobra.Command {

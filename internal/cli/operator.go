@@ -109,11 +109,6 @@ func printRecovery(a *app, r *cluster.Recovery) error {
 	return err
 }
 
-// unavailable returns an error for an unsafe state of the cluster.
-func unavailable(format string, args ...any) error {
-	return &codeError{ExitUnavailable, fmt.Sprintf(format, args...)}
-}
-
 func operatorClock(a *app) *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "clock",

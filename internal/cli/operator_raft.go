@@ -83,7 +83,8 @@ func autopilotState(a *app) *cobra.Command {
 				return err
 			}
 			if !s.GetHealthy() {
-				return unavailable("autopilot: not all peers are healthy, %d may fail", s.GetFailureTolerance())
+				return exitf(ExitUnavailable, "autopilot: not all peers are healthy, %d may fail",
+					s.GetFailureTolerance())
 			}
 			return nil
 		}),

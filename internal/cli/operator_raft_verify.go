@@ -59,6 +59,6 @@ func printVerification(a *app, dir string, v *cluster.Verification) error {
 	if _, err := fmt.Fprint(a.Out, b.String()); err != nil || damaged == nil {
 		return err
 	}
-	return &codeError{ExitError, fmt.Sprintf("verify %s: %s: %s: %s", dir, damaged.File, damaged.Damage,
-		cluster.DamageAdvice)}
+	return exitf(ExitError, "verify %s: %s: %s: %s", dir, damaged.File, damaged.Damage,
+		cluster.DamageAdvice)
 }

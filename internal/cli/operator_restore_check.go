@@ -95,7 +95,7 @@ func (r replaced) check(b *fsm.Backup, req *holdfastv1.RestoreSnapshotRequest) e
 	was, is := b.Header.GetClusterId(), r.cluster.GetClusterId()
 	level, has := b.View().Meta().GetFeatureLevel(), r.cluster.GetFeatureLevel()
 	refuse := func(format string, args ...any) error {
-		return &codeError{ExitConflict, "restore snapshot: " + fmt.Sprintf(format, args...)}
+		return exitf(ExitConflict, "restore snapshot: %s", fmt.Sprintf(format, args...))
 	}
 	switch {
 	case level > has:

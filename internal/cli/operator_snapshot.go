@@ -46,8 +46,8 @@ An existing file is replaced only with --force.`,
 			ctx, cancel := a.patience(ctx, 0)
 			defer cancel()
 			if _, err := os.Lstat(args[0]); err == nil && !force {
-				return &codeError{ExitConflict, fmt.Sprintf("save snapshot: %s is there already: choose another name, or replace "+
-					"it with --force", args[0])}
+				return exitf(ExitConflict, "save snapshot: %s is there already: choose another name, or replace "+
+					"it with --force", args[0])
 			}
 			b, size, err := saveSnapshot(ctx, c, args[0])
 			if err != nil {

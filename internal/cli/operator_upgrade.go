@@ -53,7 +53,7 @@ func printUpgrade(a *app, o *output, s *holdfastv1.ClusterStatus, version string
 		return err
 	}
 	if why := noUpgrade(s, level); why != "" {
-		return unavailable("no upgrade now: %s", why)
+		return exitf(ExitUnavailable, "no upgrade now: %s", why)
 	}
 	_, err := fmt.Fprintln(a.Out, "\n"+nextUpgrade(s, version))
 	return err

@@ -10,14 +10,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func planCommand(a *app) *cobra.Command {
+// planCommand returns the commands of plans, with that which edits one.
+func planCommand(a *app, edit *cobra.Command) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "plan", Aliases: []string{"plans", "p"},
 		Short: "Manage the plans that runs execute",
 		Example: `  holdfast plan list
   holdfast plan apply -f plan.yaml
   holdfast run start m-123 --type REPAVE --plan plan-repave-ubuntu-2204-v1`,
-	}, planList(a), planGet(a), planApply(a), planEdit(a), planValidate(a), planRelease(a), planDelete(a))
+	}, planList(a), planGet(a), planApply(a), edit, planValidate(a), planRelease(a), planDelete(a))
 }
 
 func planList(a *app) *cobra.Command {
@@ -84,11 +85,6 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 	cmd.Flags().StringVar(&pool, "pool", "",
 		"release the runs of this pool alone (default: of all pools of the caller, and of the whole fleet)")
 	return cmd
-}
-
-func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
-	p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
-	return p, failed(err, "get plan %s", id)
 }
 
 func planDelete(a *app) *cobra.Command {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -146,8 +145,8 @@ func probePlan(a *app, cmd *cobra.Command, o *output, r *holdfastv1.ProbePlanReq
 			count[p.GetVerdict()]++
 		}
 		if bad := count[holdfastv1.Probe_FAILS]; bad > 0 {
-			return &codeError{ExitConflict, fmt.Sprintf("plan %s would fail on %s: %d of %d checks failed", name,
-				r.GetMachineId(), bad, len(resp.GetProbes()))}
+			return exitf(ExitConflict, "plan %s would fail on %s: %d of %d checks failed", name,
+				r.GetMachineId(), bad, len(resp.GetProbes()))
 		}
 		a.note("plan %s: no problem found on %s (%d checks, %d of them inconclusive); nothing was "+
 			"changed", name, r.GetMachineId(), len(resp.GetProbes()),

@@ -89,3 +89,8 @@ func shorten(s string) string {
 	}
 	return s
 }
+
+func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
+	p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+	return p, failed(err, "get plan %s", id)
+}

@@ -18,61 +18,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func poolCommand(a *app) *cobra.Command {
+// poolCommand returns the commands of pools, with that which edits one.
+func poolCommand(a *app, edit *cobra.Command) *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "pool", Aliases: []string{"pools"},
 		Short: "Manage pools of machines and of GPU servers",
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
   holdfast pool get gpu`,
-	}, poolCreate(a), poolEdit(a), poolList(a), poolGet(a), poolDelete(a), poolProviders(a), poolDeleteProvider(a))
-}
-
-func poolKind() kind[*holdfastv1.Pool] {
-	return kind[*holdfastv1.Pool]{
-		noun: "pool", list: "pools",
-		name:   (*holdfastv1.Pool).GetPoolId,
-		header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
-		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
-		row: func(p *holdfastv1.Pool, now time.Time) []any {
-			return []any{
-				p.GetPoolId(), poolStatus(p.GetStatus()), p.GetMachines(), p.GetMachinesReady(), len(p.GetGpus()),
-				vram(p), workers(p), p.GetRegion(), age(now, p.GetLastHeartbeat()),
-				p.GetProvider(), p.GetGpuType(), p.GetEndpoint(), p.GetVersion(), p.GetStatusReason(),
-			}
-		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
-			return pageOfPools(ctx, c, q, &holdfastv1.ListPoolsRequest{})
-		},
-		get: getPool,
-	}
-}
-
-func vram(p *holdfastv1.Pool) string {
-	if len(p.GetGpus()) == 0 {
-		return ""
-	}
-	return describe.AtLeast(p.GetAvailableVramPartial(), fmt.Sprintf("%d GB", p.GetAvailableVramGb()))
-}
-
-func workers(p *holdfastv1.Pool) string {
-	if p.GetWorkersTotal() == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d/%d busy", p.GetWorkersBusy(), p.GetWorkersTotal())
-}
-
-func poolStatus(s holdfastv1.Pool_Status) render.Text {
-	name := strings.ToLower(s.String())
-	switch s {
-	case holdfastv1.Pool_STATUS_UNSPECIFIED:
-		return plain("declared")
-	case holdfastv1.Pool_HEALTHY:
-		return render.T(name, render.Green)
-	case holdfastv1.Pool_UNAVAILABLE:
-		return render.T(name, render.Red)
-	}
-	return plain(name)
+	}, poolCreate(a), edit, poolList(a), poolGet(a), poolDelete(a), poolProviders(a), poolDeleteProvider(a))
 }
 
 func poolCreate(a *app) *cobra.Command {
@@ -128,15 +82,6 @@ func poolList(a *app) *cobra.Command {
 	return cmd
 }
 
-// pageOfPools requests a page of the pools that r selects.
-func pageOfPools(
-	ctx context.Context, c *client.Client, q query, r *holdfastv1.ListPoolsRequest,
-) ([]*holdfastv1.Pool, string, error) {
-	r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
-	resp, err := c.Pools().ListPools(ctx, r)
-	return resp.GetPools(), resp.GetNextPageToken(), err
-}
-
 // steadyPool returns a pool without the fields that each heartbeat changes.
 func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	p = proto.CloneOf(p)
@@ -163,10 +108,6 @@ func gpus(p *holdfastv1.Pool) *render.Table {
 			strings.Join(g.GetWorkers(), ", "))
 	}
 	return t
-}
-
-func getPool(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
-	return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
 }
 
 func poolDelete(a *app) *cobra.Command {

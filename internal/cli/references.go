@@ -53,5 +53,5 @@ func noPool(ctx context.Context, c *client.Client, m *holdfastv1.Machine, made [
 	if like := nearest.Of(pool, append(made, poolKind().names(ctx, c)...)); like != "" {
 		msg += fmt.Sprintf(": did you mean %q?", like)
 	}
-	return &codeError{ExitNotFound, msg + ": create it first: holdfast pool create " + pool}
+	return exitf(ExitNotFound, "%s: create it first: holdfast pool create %s", msg, pool)
 }

@@ -3,44 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
-
-// app is one run of the command line.
-type app struct {
-	Streams           // Out and Err are safe: see newApp
-	raw     io.Writer // standard output, for text that is safe already and for bytes
-	globals globals
-	root    *cobra.Command
-
-	completing bool // for a shell
-}
-
-// newApp returns an app that writes no control character, terminal sequence or bidirectional mark
-// of others to its terminal: what its commands print on Out and Err goes through render.Writer.
-// Text with colors, of which render has cleaned each part, goes to painted.
-func newApp(s Streams) *app {
-	a := &app{Streams: s, raw: s.Out}
-	a.Out, a.Err = render.NewWriter(s.Out), render.NewWriter(s.Err)
-	a.Size = func(w io.Writer) (int, int, bool) { return s.Size(render.Unwrap(w)) }
-	return a
-}
-
-// painted returns the writer for text that render has made from parts, on a terminal with colors.
-func (a *app) painted() io.Writer { return a.raw }
-
-// foreign returns the writer for bytes of a machine: as text, or raw.
-func (a *app) foreign(raw bool) io.Writer {
-	if raw {
-		return a.raw
-	}
-	return a.Out
-}
 
 const rootLong = `Holdfast is a highly available control plane for bare metal.
 
@@ -67,6 +32,7 @@ const (
 // control plane itself. The client flags are not shown in the help of those.
 func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a := newApp(s)
+	a.names = suggestible()
 	a.root = &cobra.Command{
 		Use: "holdfast", Short: "A highly available control plane for bare metal",
 		Long: rootLong + "\n\n" + exitCodeHelp, Example: rootExample,
@@ -94,8 +60,9 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetCompletionCommandGroupID(groupSetup)
 
 	for _, cmd := range []*cobra.Command{
-		machineCommand(a), planCommand(a), runCommand(a), waveCommand(a), poolCommand(a), nodeCommand(a),
-		serviceCommand(a), clusterCommand(a), peerCommand(a), operatorCommand(a), clusterRefCommand(a),
+		machineCommand(a, machineEdit(a)), planCommand(a, planEdit(a)), runCommand(a), waveCommand(a),
+		poolCommand(a, poolEdit(a)), nodeCommand(a), serviceCommand(a),
+		clusterCommand(a), peerCommand(a), operatorCommand(a), clusterRefCommand(a),
 		tokenCommand(a), sessionCommand(a), consoleCommand(a), secretCommand(a), imageCommand(a),
 		installCommand(a), eventsCommand(a), webhookCommand(a), auditCommand(a), applyCommand(a), topCommand(a),
 	} {
@@ -144,6 +111,15 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	return a.root
 }
 
+// suggestible returns how the names of resources are listed, by the reason of the error without
+// _NOT_FOUND. Ids that nobody types, such as those of runs, are not suggested.
+func suggestible() map[string]completer {
+	return map[string]completer{
+		"MACHINE": machineKind().names, "PLAN": planKind().names, "POOL": poolKind().names, "NODE": nodeKind().names,
+		"IMAGE": imageKind().names, "SECRET": secretKind().names, "WEBHOOK": webhookKind().names,
+	}
+}
+
 // Main runs a command line and returns its exit code.
 func Main(ctx context.Context, s Streams, args []string, more ...*cobra.Command) int {
 	return Execute(ctx, s, Root(s, more...), args) //nolint:contextcheck // cobra passes the context of ExecuteContext to the commands
@@ -158,11 +134,4 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 		printError(s, err)
 	}
 	return ExitCode(err)
-}
-
-func (a *app) timeoutGiven() bool { return a.global("timeout").Changed }
-
-// global returns a global flag of the command line.
-func (a *app) global(name string) *pflag.Flag {
-	return cmp.Or(a.root.PersistentFlags().Lookup(name), a.root.Flags().Lookup(name))
 }

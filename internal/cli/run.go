@@ -56,11 +56,3 @@ func runGet(a *app) *cobra.Command {
 		},
 	})
 }
-
-func getRun(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
-	r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
-	return r, failed(err, "get run %s", id)
-}
-
-// activeRuns is the filter of runs that have not ended.
-const activeRuns = "phase = PENDING OR phase = RUNNING"

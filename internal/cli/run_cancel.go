@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -108,9 +107,6 @@ func cancelLoss(runs []*holdfastv1.Run) string {
 		r.GetPhase(), r.GetMachineId(), then)
 }
 
-// runCount returns a number of runs.
-func runCount(n int) string { return describe.Number(n, "run") }
-
 // cancelAll cancels runs and prints them. All are canceled before the first is waited for.
 func cancelAll(
 	ctx context.Context, a *app, c *client.Client, o *output, names []string, why string, wait waitFlag,
@@ -131,8 +127,8 @@ func cancelAll(
 			return err
 		}
 		if done[i].GetPhase() != holdfastv1.Run_CANCELED {
-			errs[i] = &codeError{ExitRunFailed, "cancel run " + names[i] + ": it ended before it could be canceled: " +
-				done[i].GetPhase().String()}
+			errs[i] = exitf(ExitRunFailed, "cancel run %s: it ended before it could be canceled: %s", names[i],
+				done[i].GetPhase())
 		}
 	}
 	if len(names) == 1 {

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -127,25 +126,4 @@ func (s *stamped) write(t time.Time, data []byte) error {
 	}
 	_, err := s.w.Write(b.Bytes())
 	return err
-}
-
-// ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
-// f again with the last run of the machine.
-func ofRun(ctx context.Context, a *app, c *client.Client, id string, f func(id string) error) error {
-	err := f(id)
-	if client.Reason(err) != "RUN_NOT_FOUND" {
-		return err
-	}
-	if _, merr := getMachine(ctx, c, id); merr != nil {
-		return err
-	}
-	runs, lerr := runKind().all(ctx, c, filter.Equals("machine_id", id), 1)
-	switch {
-	case lerr != nil:
-		return failed(lerr, "list runs")
-	case len(runs) == 0:
-		return &codeError{ExitNotFound, "machine " + id + " has no run"}
-	}
-	a.note("the last run of machine %s is %s", id, runs[0].GetRunId())
-	return f(runs[0].GetRunId())
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -54,8 +55,8 @@ func refusedStarts(w *holdfastv1.Wave) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return &codeError{ExitConflict, fmt.Sprintf("%d of %s would be refused: %s: the first because %s", len(names),
-		describe.Number(len(w.GetMachines()), "machine"), atMostTen(names), first)}
+	return exitf(ExitConflict, "%d of %s would be refused: %s: the first because %s", len(names),
+		describe.Number(len(w.GetMachines()), "machine"), atMostTen(names), first)
 }
 
 // planOf returns the plan of a run that a request would start.
@@ -152,4 +153,14 @@ func machineStates(machines []*holdfastv1.Machine) string {
 // effects returns the effect of a plan on a machine and its data.
 func effects(p *holdfastv1.Plan, params map[string]string) string {
 	return fsm.EffectOf(p, params).Text
+}
+
+// atMostTen returns the first ten names in natural order, and the number of the others.
+func atMostTen(names []string) string {
+	const most = 10
+	slices.SortFunc(names, fields.Natural)
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), n-most)
+	}
+	return strings.Join(names, " ")
 }

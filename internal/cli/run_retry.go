@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -81,11 +80,11 @@ in service, the command asks for confirmation; without a terminal it requires --
 func retryRequest(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
 	switch {
 	case r.GetFinishedAt() == nil:
-		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: it is still %s: wait for its end, or cancel it",
-			r.GetRunId(), r.GetPhase())}
+		return nil, exitf(ExitConflict, "retry run %s: it is still %s: wait for its end, or cancel it",
+			r.GetRunId(), r.GetPhase())
 	case r.GetObserved():
-		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: another system executed it, not Holdfast",
-			r.GetRunId())}
+		return nil, exitf(ExitConflict, "retry run %s: another system executed it, not Holdfast",
+			r.GetRunId())
 	}
 	req := &holdfastv1.StartRunRequest{MachineId: r.GetMachineId(), Type: r.GetType(), Params: r.GetParams()}
 	if r.GetPlanId() != fsm.DefaultPlanID(r.GetType()) {

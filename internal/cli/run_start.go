@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -72,7 +70,7 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 						return previewRun(ctx, a, c, &o, &req, machines, nil)
 					}
 					if len(machines) == 0 {
-						return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", many.selector)}
+						return exitf(ExitNotFound, "start a wave: no machine matches %q", many.selector)
 					}
 					return previewRun(ctx, a, c, &o, &req, machines, many.request(&req, machines))
 				})(cmd, args)
@@ -108,34 +106,4 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 	oneOf(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
 	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd
-}
-
-// requestID returns the request id of a command, and prints one that it generates.
-func requestID(a *app, given string) string {
-	if given != "" {
-		return given
-	}
-	id := uuid.NewString()
-	a.note("request-id: %s", id)
-	return id
-}
-
-// startRun starts a run. After a success, show prints the result for people; nil prints the run.
-func startRun(ctx context.Context, a *app, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
-	show func(*holdfastv1.Run) error) error {
-	r, err := c.Runs().StartRun(ctx, req)
-	if err != nil {
-		return failed(err, "start run on machine %s", req.GetMachineId())
-	}
-	if !wait.set {
-		return printRun(a, o, r)
-	}
-	if r.GetRunId() != "" {
-		a.note("run: %s", r.GetRunId())
-	}
-	r, err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit)
-	if show != nil && err == nil && o.table() {
-		return show(r)
-	}
-	return printAwaited(a, o, r, err)
 }

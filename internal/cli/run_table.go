@@ -3,9 +3,11 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/expression"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -59,4 +61,21 @@ func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 			progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()), message)
 	}
 	return t
+}
+
+func getRun(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
+	r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+	return r, failed(err, "get run %s", id)
+}
+
+// activeRuns is the filter of runs that have not ended.
+const activeRuns = "phase = PENDING OR phase = RUNNING"
+
+// runCount returns a number of runs.
+func runCount(n int) string { return describe.Number(n, "run") }
+
+// started returns the shapes of what commands print that start or end runs: these, a wave of them,
+// or the machines of a dry run.
+func started() []expression.Shape {
+	return slices.Concat(shapes(runKind()), shapes(waveKind()), shapes(machineKind()))
 }

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -57,28 +59,6 @@ func (w *waitFlag) register(cmd *cobra.Command, usage string) {
 	cmd.Flags().Lookup("wait").NoOptDefVal = forever
 }
 
-func runWait(a *app) *cobra.Command {
-	var o output
-	cmd := &cobra.Command{
-		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
-		Short: "Wait until a run ends",
-		Long: `Wait until a run ends and print it. The exit code is 0 if it succeeded, 5 if it failed or was canceled, and
-6 if --timeout was set and passed. The run continues whatever happens to this command.`,
-		Example: `  holdfast run wait run-789
-  holdfast run wait run-789 --timeout 30m -o json`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			var r *holdfastv1.Run
-			err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
-				r, err = awaitRun(ctx, a, c, id, 0)
-				return err
-			})
-			return printAwaited(a, &o, r, err)
-		}),
-	}
-	o.register(cmd)
-	return cmd
-}
-
 // awaitRun waits for a run and shows its progress if standard error is a terminal. A run that did
 // not succeed is returned with a *runError.
 func awaitRun(ctx context.Context, a *app, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
@@ -107,18 +87,18 @@ func waited(id string, run *holdfastv1.Run, limit time.Duration, err error) erro
 	case err == nil:
 		return &runError{run}
 	case run == nil && status.Code(err) == codes.DeadlineExceeded:
-		return &codeError{ExitTimeout,
-			fmt.Sprintf("wait for run %s: time is up after %s: it goes on: see: holdfast run watch %s", id, limit, id)}
+		return exitf(ExitTimeout,
+			"wait for run %s: time is up after %s: it goes on: see: holdfast run watch %s", id, limit, id)
 	case run == nil:
 		return failed(err, "wait for run %s", id)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &codeError{ExitTimeout,
-			fmt.Sprintf("wait for run %s: it is still %s after %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(),
-				limit, id)}
+		return exitf(ExitTimeout,
+			"wait for run %s: it is still %s after %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(),
+			limit, id)
 	case errors.Is(err, context.Canceled):
-		return &codeError{ExitError,
-			fmt.Sprintf("wait for run %s: interrupted while it is %s: it goes on: see: holdfast run watch %s", id,
-				run.GetPhase(), id)}
+		return exitf(ExitError,
+			"wait for run %s: interrupted while it is %s: it goes on: see: holdfast run watch %s", id,
+			run.GetPhase(), id)
 	}
 	return failed(err, "wait for run %s", id)
 }
@@ -132,6 +112,27 @@ func printAwaited(a *app, o *output, r *holdfastv1.Run, err error) error {
 	return cmp.Or(printRun(a, o, r), err)
 }
 
+// runError is a run that ended without success while the command waited for it.
+type runError struct{ run *holdfastv1.Run }
+
+func (e *runError) Error() string {
+	r := e.run
+	msg := fmt.Sprintf("run %s: %s", r.GetRunId(), r.GetPhase())
+	if step := r.GetError().GetStep(); step != "" {
+		msg += fmt.Sprintf(" at step %s", step)
+	}
+	if n := r.GetError().GetAttempt(); n > 0 {
+		msg += fmt.Sprintf(" (attempt %d)", n)
+	}
+	if text := r.GetError().GetMessage(); text != "" {
+		msg += ": " + text
+	}
+	return msg + ": see: holdfast run logs " + r.GetRunId()
+}
+
+// ExitCode implements the interface that the function ExitCode checks for.
+func (e *runError) ExitCode() int { return ExitRunFailed }
+
 // isRunError reports whether a run ended without success, in contrast to a failed wait.
 func isRunError(err error) bool {
 	_, ok := errors.AsType[*runError](err)
@@ -140,4 +141,55 @@ func isRunError(err error) bool {
 
 func printRun(a *app, o *output, r *holdfastv1.Run) error {
 	return printOne(a, o, runKind(), r, runSteps(r, a.Now()))
+}
+
+// ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
+// f again with the last run of the machine.
+func ofRun(ctx context.Context, a *app, c *client.Client, id string, f func(id string) error) error {
+	err := f(id)
+	if client.Reason(err) != "RUN_NOT_FOUND" {
+		return err
+	}
+	if _, merr := getMachine(ctx, c, id); merr != nil {
+		return err
+	}
+	runs, lerr := runKind().all(ctx, c, filter.Equals("machine_id", id), 1)
+	switch {
+	case lerr != nil:
+		return failed(lerr, "list runs")
+	case len(runs) == 0:
+		return exitf(ExitNotFound, "machine %s has no run", id)
+	}
+	a.note("the last run of machine %s is %s", id, runs[0].GetRunId())
+	return f(runs[0].GetRunId())
+}
+
+// requestID returns the request id of a command, and prints one that it generates.
+func requestID(a *app, given string) string {
+	if given != "" {
+		return given
+	}
+	id := uuid.NewString()
+	a.note("request-id: %s", id)
+	return id
+}
+
+// startRun starts a run. After a success, show prints the result for people; nil prints the run.
+func startRun(ctx context.Context, a *app, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
+	show func(*holdfastv1.Run) error) error {
+	r, err := c.Runs().StartRun(ctx, req)
+	if err != nil {
+		return failed(err, "start run on machine %s", req.GetMachineId())
+	}
+	if !wait.set {
+		return printRun(a, o, r)
+	}
+	if r.GetRunId() != "" {
+		a.note("run: %s", r.GetRunId())
+	}
+	r, err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit)
+	if show != nil && err == nil && o.table() {
+		return show(r)
+	}
+	return printAwaited(a, o, r, err)
 }

@@ -78,9 +78,6 @@ func watchRuns(ctx context.Context, a *app, c *client.Client, o *output, filter 
 	return failed(ended(ctx, err), "watch runs")
 }
 
-// watcher calls f for each event until the stream ends.
-type watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error
-
 // showRuns prints events on standard output in the selected format.
 func showRuns(ctx context.Context, a *app, o *output, steps bool, watch watcher) error {
 	if o.table() && a.terminal(a.Out) {
@@ -97,4 +94,26 @@ func showRuns(ctx context.Context, a *app, o *output, steps bool, watch watcher)
 		_, err := fmt.Fprintln(a.Out, progress.Event(e))
 		return err
 	})
+}
+
+func runWait(a *app) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
+		Short: "Wait until a run ends",
+		Long: `Wait until a run ends and print it. The exit code is 0 if it succeeded, 5 if it failed or was canceled, and
+6 if --timeout was set and passed. The run continues whatever happens to this command.`,
+		Example: `  holdfast run wait run-789
+  holdfast run wait run-789 --timeout 30m -o json`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			var r *holdfastv1.Run
+			err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
+				r, err = awaitRun(ctx, a, c, id, 0)
+				return err
+			})
+			return printAwaited(a, &o, r, err)
+		}),
+	}
+	o.register(cmd)
+	return cmd
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,27 +26,6 @@ Values cannot be read back: they are encrypted with a key that the peers have in
   holdfast secret list
   holdfast secret rotate`,
 	}, secretPut(a), secretList(a), secretGet(a), secretDelete(a), secretRotate(a), secretKeygen(a))
-}
-
-func secretKind() kind[*holdfastv1.Secret] {
-	return kind[*holdfastv1.Secret]{
-		noun: "secret", list: "secrets",
-		name:   (*holdfastv1.Secret).GetName,
-		header: []string{"SECRET", "TYPE", "VALUES", "POOLS", "VERSION", "KEY", "USES", "UPDATED"},
-		wide:   []string{"BY", "CREATED", "USED BY"},
-		row: func(s *holdfastv1.Secret, now time.Time) []any {
-			return []any{
-				s.GetName(), s.GetType(), strings.Join(s.GetKeys(), ","), strings.Join(s.GetPools(), ","),
-				s.GetVersion(), s.GetKeyId(), s.GetUses(), age(now, s.GetUpdatedAt()),
-				s.GetUpdatedBy(), age(now, s.GetCreatedAt()), strings.Join(s.GetUsedBy(), ","),
-			}
-		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
-			r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
-			return r.GetSecrets(), r.GetNextPageToken(), err
-		},
-		get: getSecret,
-	}
 }
 
 // usedBy lists the machines that refer to a secret.
@@ -77,10 +54,6 @@ func secretGet(a *app) *cobra.Command {
 		kind: secretKind(),
 		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
 	})
-}
-
-func getSecret(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
-	return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
 }
 
 func secretDelete(a *app) *cobra.Command {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,45 +19,6 @@ func serviceCommand(a *app) *cobra.Command {
   holdfast service list --filter 'active = false'
   holdfast service get 550e8400-e29b-41d4-a716-446655440000`,
 	}, serviceList(a), serviceGet(a), serviceDeregister(a))
-}
-
-func serviceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
-
-func serviceKind() kind[*holdfastv1.Service] {
-	return kind[*holdfastv1.Service]{
-		noun: "service", list: "services",
-		name:   serviceID,
-		header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
-		wide:   []string{"REGISTERED", "BY"},
-		row: func(s *holdfastv1.Service, now time.Time) []any {
-			t, reason := s.GetTarget(), ""
-			if states := s.GetStates(); len(states) > 0 {
-				reason = states[len(states)-1].GetReason()
-			}
-			return []any{
-				t.GetId(), t.GetServiceName(), t.GetServiceType(),
-				t.GetHost() + ":" + strconv.Itoa(int(t.GetPort())), serviceState(s), reason,
-				age(now, s.GetLastSeen()),
-				stamp(s.GetRegisteredAt()), s.GetPrincipal(),
-			}
-		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
-			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter,
-				PageSize: q.size, PageToken: q.token})
-			return r.GetServices(), r.GetNextPageToken(), err
-		},
-		get: getService,
-	}
-}
-
-func serviceState(s *holdfastv1.Service) render.Text {
-	switch {
-	case s.GetDeregistered():
-		return plain("deregistered")
-	case !s.GetActive():
-		return render.T("inactive", render.Red)
-	}
-	return render.T("active", render.Green)
 }
 
 func serviceList(a *app) *cobra.Command {
@@ -88,10 +48,6 @@ func serviceGet(a *app) *cobra.Command {
 	})
 }
 
-func getService(ctx context.Context, c *client.Client, id string) (*holdfastv1.Service, error) {
-	return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
-}
-
 func serviceDeregister(a *app) *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Service]{
 		verb: "deregister", done: "deregistered", kind: serviceKind(),
@@ -102,4 +58,25 @@ func serviceDeregister(a *app) *cobra.Command {
 			return err
 		},
 	})
+}
+
+// watchServices prints the services that match, and each again when it changes. It follows the
+// stream of changes, so none is missed.
+func watchServices(ctx context.Context, a *app, c *client.Client, l *listing) error {
+	ctx, cancel := a.patience(ctx, 0)
+	defer cancel()
+	k := serviceKind()
+	t, header := k.newTable(&l.output), true
+	first := firstOf(l.limit)
+	err := c.WatchServices(ctx, l.filter, 0, func(e *holdfastv1.ServiceEvent) error {
+		if !first(k.name(e.GetService())) {
+			return nil
+		}
+		defer func() { header = false }()
+		return printChanged(a, &l.output, k, t, []*holdfastv1.Service{e.GetService()}, header)
+	})
+	if ctx.Err() != nil {
+		return ended(ctx, ctx.Err())
+	}
+	return failed(err, "watch services")
 }

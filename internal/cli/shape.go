@@ -45,12 +45,6 @@ func shapes[M proto.Message](k kind[M]) []expression.Shape {
 	return []expression.Shape{of, listShape(k.list, of)}
 }
 
-// started returns the shapes of what commands print that start or end runs: these, a wave of them,
-// or the machines of a dry run.
-func started() []expression.Shape {
-	return slices.Concat(shapes(runKind()), shapes(waveKind()), shapes(machineKind()))
-}
-
 // before returns a run of a command that checks --output first. A refusal after a change would hide
 // its result, such as a new token.
 func (o *output) before(

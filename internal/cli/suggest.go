@@ -34,9 +34,9 @@ var notFound = regexp.MustCompile(` "([^"]+)" not found`)
 
 // suggest adds the name that was meant to the error of a name that does not exist. It reads the
 // names from the state of the answering peer, for two seconds at most.
-func suggest(ctx context.Context, c *client.Client, err error) error {
+func (a *app) suggest(ctx context.Context, c *client.Client, err error) error {
 	noun, is := strings.CutSuffix(client.Reason(err), "_NOT_FOUND")
-	names, known := suggestible()[noun]
+	names, known := a.names[noun]
 	if _, many := errors.AsType[*severalError](err); !is || !known || many {
 		return err
 	}
@@ -51,13 +51,4 @@ func suggest(ctx context.Context, c *client.Client, err error) error {
 		return &suggestedError{err, like}
 	}
 	return err
-}
-
-// suggestible returns how the names of resources are listed, by the reason of the error without
-// _NOT_FOUND. Ids that nobody types, such as those of runs, are not suggested.
-func suggestible() map[string]completer {
-	return map[string]completer{
-		"MACHINE": machineKind().names, "PLAN": planKind().names, "POOL": poolKind().names, "NODE": nodeKind().names,
-		"IMAGE": imageKind().names, "SECRET": secretKind().names, "WEBHOOK": webhookKind().names,
-	}
 }

@@ -3,13 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/filter"
@@ -105,46 +102,6 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	return holdfastv1.Role_Value(v), nil
 }
 
-// ttl is a duration that accepts days.
-type ttl time.Duration
-
-// never is the ttl of a token that does not expire.
-const never ttl = -1
-
-// String implements pflag.Value.
-func (d *ttl) String() string {
-	switch *d {
-	case 0:
-		return ""
-	case never:
-		return "never"
-	}
-	return time.Duration(*d).String()
-}
-
-// Type implements pflag.Value.
-func (d *ttl) Type() string { return "duration" }
-
-// Set implements pflag.Value.
-func (d *ttl) Set(s string) error {
-	if s == "never" {
-		*d = never
-		return nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n > 0 {
-			*d = ttl(time.Duration(n) * 24 * time.Hour)
-			return nil
-		}
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v < time.Second {
-		return fmt.Errorf("%q is not a time of at least a second, such as 90d or 12h, or never", s)
-	}
-	*d = ttl(v)
-	return nil
-}
-
 func tokenList(a *app) *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Token]{
 		short: "List tokens, without their values",
@@ -153,21 +110,6 @@ func tokenList(a *app) *cobra.Command {
   holdfast token list --filter 'pool:gpu' -o wide`,
 		kind: tokenKind(), filter: "state = active",
 	})
-}
-
-// getToken returns a token by its id. The API only lists tokens.
-func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Token, error) {
-	if isTokenValue(id) {
-		return nil, usagef("it is a value, not an id: see: holdfast token list")
-	}
-	all, err := tokenKind().all(ctx, c, filter.Equals("token_id", id), 1)
-	if err == nil && len(all) == 0 {
-		err = status.Error(codes.NotFound, "token not found")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
 }
 
 func tokenRevoke(a *app) *cobra.Command {
@@ -202,9 +144,6 @@ func noteWaves(ctx context.Context, a *app, c *client.Client, principal string) 
 			w.GetWaveId())
 	}
 }
-
-// isTokenValue reports whether a text is the value of a token instead of its id.
-func isTokenValue(text string) bool { return len(text) > 64 }
 
 // tokenLabel returns the id of a token, or its position if it is a value: nothing must show it.
 func tokenLabel(i int, id string) string {

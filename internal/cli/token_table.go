@@ -7,8 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -102,3 +106,21 @@ func until(t *holdfastv1.Token) string {
 	}
 	return "valid until " + stamp(t.GetExpiresAt())
 }
+
+// getToken returns a token by its id. The API only lists tokens.
+func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Token, error) {
+	if isTokenValue(id) {
+		return nil, usagef("it is a value, not an id: see: holdfast token list")
+	}
+	all, err := tokenKind().all(ctx, c, filter.Equals("token_id", id), 1)
+	if err == nil && len(all) == 0 {
+		err = status.Error(codes.NotFound, "token not found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// isTokenValue reports whether a text is the value of a token instead of its id.
+func isTokenValue(text string) bool { return len(text) > 64 }

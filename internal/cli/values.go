@@ -123,3 +123,7 @@ func mapped[M, R any](items []M, f func(M) R) []R {
 	}
 	return out
 }
+
+func prefixed(prefix string, words []string) []string {
+	return mapped(words, func(w string) string { return prefix + w })
+}

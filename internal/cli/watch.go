@@ -7,9 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // watchPolled prints the resources that read returns, and again each one of which the significant
@@ -78,27 +76,6 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 	return printTable(a, &output{format: o.format, noHeaders: o.noHeaders || !header}, t)
 }
 
-// watchServices prints the services that match, and each again when it changes. It follows the
-// stream of changes, so none is missed.
-func watchServices(ctx context.Context, a *app, c *client.Client, l *listing) error {
-	ctx, cancel := a.patience(ctx, 0)
-	defer cancel()
-	k := serviceKind()
-	t, header := k.newTable(&l.output), true
-	first := firstOf(l.limit)
-	err := c.WatchServices(ctx, l.filter, 0, func(e *holdfastv1.ServiceEvent) error {
-		if !first(k.name(e.GetService())) {
-			return nil
-		}
-		defer func() { header = false }()
-		return printChanged(a, &l.output, k, t, []*holdfastv1.Service{e.GetService()}, header)
-	})
-	if ctx.Err() != nil {
-		return ended(ctx, ctx.Err())
-	}
-	return failed(err, "watch services")
-}
-
 // firstOf returns a function that reports whether an id is one of the first ids that it was called
 // with, at most limit of them; 0: all.
 func firstOf(limit int) func(id string) bool {
@@ -123,3 +100,6 @@ func ended(ctx context.Context, err error) error {
 	}
 	return err
 }
+
+// watchInterval is the default poll interval: the API streams runs, not machines.
+const watchInterval = 2 * time.Second

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -51,9 +48,9 @@ func finishWave(ctx context.Context, a *app, c *client.Client, w *holdfastv1.Wav
 	err := f.follow(ctx)
 	switch {
 	case err != nil && timeUp(ctx):
-		return &codeError{ExitTimeout, fmt.Sprintf("wave %s: time is up: %s", id, onward)}
+		return exitf(ExitTimeout, "wave %s: time is up: %s", id, onward)
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return &codeError{ExitError, fmt.Sprintf("wave %s: detached: %s", id, onward)}
+		return exitf(ExitError, "wave %s: detached: %s", id, onward)
 	case err != nil:
 		a.note("%s: %s", id, onward)
 		return failed(err, "follow wave %s", id)
@@ -90,7 +87,7 @@ func waveError(w *holdfastv1.Wave) error {
 			text += fmt.Sprintf("; %s: %d (%s)", part.name, part.n, machinesIn(w, part.state))
 		}
 	}
-	return &codeError{ExitRunFailed, text + ": remove the cause, then: holdfast wave retry " + w.GetWaveId()}
+	return exitf(ExitRunFailed, "%s: remove the cause, then: holdfast wave retry %s", text, w.GetWaveId())
 }
 
 // machinesIn returns the machines of a wave in a state, at most ten.
@@ -102,16 +99,6 @@ func machinesIn(w *holdfastv1.Wave, state holdfastv1.WaveMachine_State) string {
 		}
 	}
 	return atMostTen(names)
-}
-
-// atMostTen returns the first ten names in natural order, and the number of the others.
-func atMostTen(names []string) string {
-	const most = 10
-	slices.SortFunc(names, fields.Natural)
-	if n := len(names); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), n-most)
-	}
-	return strings.Join(names, " ")
 }
 
 // follower shows the progress of a wave on standard error.
@@ -162,7 +149,7 @@ func (f *follower) poll(ctx context.Context) error {
 		case err != nil:
 			return err
 		case len(r.GetWaves()) == 0:
-			return &codeError{ExitNotFound, "wave " + id + " not found"}
+			return exitf(ExitNotFound, "wave %s not found", id)
 		}
 		w := r.GetWaves()[0]
 		f.mu.Lock()

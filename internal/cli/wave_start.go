@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +88,7 @@ func startWave(
 	_, err = c.Waves().StartWave(ctx, req)
 	switch {
 	case len(machines) == 0:
-		return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", flags.selector)}
+		return exitf(ExitNotFound, "start a wave: no machine matches %q", flags.selector)
 	case err != nil:
 		return failed(err, "start a wave")
 	}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func getClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.ClusterStatus, error) {
+	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	return s, failed(err, "get cluster status")
+}
+
+func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
+	return kind[*holdfastv1.Peer]{
+		list:   "peers",
+		name:   (*holdfastv1.Peer).GetId,
+		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
+		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP", "CERTIFICATE"},
+		row: func(p *holdfastv1.Peer, now time.Time) []any {
+			role := p.GetSuffrage()
+			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
+				role = "leader"
+			}
+			alive := render.T("yes", render.Green)
+			if !p.GetAlive() {
+				alive = render.T(away(p, now), render.Red)
+			}
+			return []any{
+				p.GetId(), render.State(role), alive, p.GetVersion(), number(p.GetAppliedIndex()),
+				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(p), render.Red),
+				number(p.GetTerm()), number(p.GetBehind()), number(p.GetLastIndex()),
+				number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(), certificate(p),
+			}
+		},
+	}
+}
+
+// trouble returns the reason why a peer does not count, or "".
+func trouble(p *holdfastv1.Peer) string {
+	if p.GetError() == "" && p.GetSuffrage() == "voter" && !p.GetMayVote() {
+		return "does not vote yet: it catches up"
+	}
+	what := cmp.Or(p.GetError(), p.GetWaits(), p.GetWarning())
+	if what != "" && p.GetNext() != "" {
+		what += " (" + p.GetNext() + ")"
+	}
+	return what
+}
+
+// certificate returns the end of a peer's certificate, and whether the peer renews it.
+func certificate(p *holdfastv1.Peer) string {
+	switch at := stamp(p.GetCertificateNotAfter()); {
+	case at == "":
+		return ""
+	case p.GetCertificateRenewed():
+		return "until " + at + ", renewed by the peer"
+	default:
+		return "until " + at
+	}
+}
+
+// away returns since when a peer is not alive: "no (5m ago)".
+func away(p *holdfastv1.Peer, now time.Time) string {
+	if p.GetAwaySince() == nil {
+		return "no"
+	}
+	return "no (" + age(now, p.GetAwaySince()) + ")"
+}
+
+func lastContact(p *holdfastv1.Peer, role string) string {
+	if role == "leader" || p.GetLastContactMs() < 0 || p.GetError() != "" {
+		return ""
+	}
+	d := time.Duration(p.GetLastContactMs()) * time.Millisecond
+	if d >= time.Second {
+		return describe.Age(d)
+	}
+	return d.String()
+}
+
+// versionTable prints the version of each peer.
+func versionTable(a *app, o *output, s *holdfastv1.ClusterStatus) error {
+	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
+	for _, p := range s.GetPeers() {
+		t.Row(p.GetId(), p.GetVersion(), number(p.GetMaxFeatureLevel()),
+			render.T(p.GetError(), render.Red))
+	}
+	_, err := io.WriteString(a.painted(), "\n"+t.Format(a.color(a.Out), !o.noHeaders))
+	return err
+}
+
+// unsafe returns the reason why no peer may be lost, or "".
+func unsafe(s *holdfastv1.ClusterStatus) string {
+	if s.GetLeader() == "" {
+		return "there is no leader"
+	}
+	if s.GetFailureTolerance() > 0 {
+		return ""
+	}
+	for _, p := range s.GetPeers() {
+		if t := trouble(p); t != "" {
+			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
+		}
+	}
+	return "there are too few voters for one of them to fail"
+}
+
+func peerIDs(ctx context.Context, c *client.Client) []string {
+	r, err := getClusterStatus(ctx, c)
+	if err != nil {
+		return nil
+	}
+	return mapped(r.GetPeers(), (*holdfastv1.Peer).GetId)
+}

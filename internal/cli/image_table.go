@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func imageKind() kind[*holdfastv1.Image] {
+	return kind[*holdfastv1.Image]{
+		noun: "image", list: "images",
+		name:   (*holdfastv1.Image).GetName,
+		header: []string{"IMAGE", "ARCH", "FORMAT", "FILES", "SIZE", "UPDATED"},
+		wide:   []string{"BY", "CMDLINE", "DESCRIPTION"},
+		row: func(i *holdfastv1.Image, now time.Time) []any {
+			var parts []string
+			var size int64
+			for part, f := range imageFiles(i) {
+				parts = append(parts, part)
+				size += f.GetSizeBytes()
+			}
+			return []any{
+				i.GetName(), i.GetArch(), imageFormat(i), strings.Join(parts, ","), byteSize(size),
+				age(now, i.GetUpdatedAt()),
+				i.GetCreatedBy(), i.GetCmdline(), i.GetDescription(),
+			}
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Image, string, error) {
+			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetImages(), r.GetNextPageToken(), err
+		},
+		get: getImage,
+	}
+}
+
+// imageFiles returns the files of an image by kind.
+func imageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
+	return func(yield func(string, *holdfastv1.Image_File) bool) {
+		_ = (i.GetDisk() == nil || yield("disk", i.GetDisk())) &&
+			(i.GetKernel() == nil || yield("kernel", i.GetKernel())) &&
+			(i.GetInitrd() == nil || yield("initrd", i.GetInitrd()))
+	}
+}
+
+// imageFormat returns the format of the disk, such as qcow2 or raw+zstd.
+func imageFormat(i *holdfastv1.Image) string {
+	if i.GetDisk() == nil {
+		return ""
+	}
+	f := strings.ToLower(i.GetFormat().String())
+	if c := i.GetCompression(); c == holdfastv1.Image_GZIP || c == holdfastv1.Image_ZSTD {
+		f += "+" + strings.ToLower(c.String())
+	}
+	return f
+}
+
+func getImage(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
+	return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
+}
