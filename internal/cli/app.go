@@ -45,6 +45,7 @@ func (a *app) foreign(raw bool) io.Writer {
 	return a.Out
 }
 
+// timeoutGiven reports whether the command line has --timeout.
 func (a *app) timeoutGiven() bool { return a.global("timeout").Changed }
 
 // global returns a global flag of the command line.

@@ -70,9 +70,8 @@ func leaderStatus(ctx context.Context, a *app, c *client.Client, flag waitFlag) 
 	patience, cancel := a.patience(ctx, flag.limit)
 	defer cancel()
 	if flag.set {
-		long := &longWait{}
-		long.end, _ = patience.Deadline()
-		ctx = context.WithValue(ctx, longWaitKey{}, long)
+		end, _ := patience.Deadline()
+		ctx = withLongWait(ctx, end)
 	}
 	for {
 		s, err := getClusterStatus(ctx, c)

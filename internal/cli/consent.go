@@ -12,6 +12,7 @@ import (
 // terminal; elsewhere it requires --yes.
 type consent struct{ dryRun, yes bool }
 
+// register adds the flags. dryRun is the help of --dry-run.
 func (k *consent) register(cmd *cobra.Command, dryRun string) {
 	cmd.Flags().BoolVar(&k.dryRun, "dry-run", false, dryRun)
 	cmd.Flags().BoolVar(&k.yes, "yes", false, "do not ask for confirmation")

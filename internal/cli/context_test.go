@@ -116,44 +116,6 @@ func TestContextSetShowsTheContext(t *testing.T) {
 	}
 }
 
-// TestNamedContextHasPrecedence checks that the environment of one cluster is not used for another
-// one that is named.
-func TestNamedContextHasPrecedence(t *testing.T) {
-	home := t.TempDir()
-	set := command{env: map[string]string{"HOME": home}}
-	set.wantCode(t, set.run(t, nil, "context", "set", "prod", "--addr", "10.0.0.1:7400", "--token", "p", "--ca",
-		"/prod/ca", "--cert", "/prod/cert", "--key", "/prod/key"), ExitOK)
-	prod := profile.Context{Addrs: []string{"10.0.0.1:7400"}, Token: "p", CA: "/prod/ca", Cert: "/prod/cert",
-		Key: "/prod/key"}
-	lab := profile.Context{Addrs: []string{"10.0.0.9:7400"}, Token: "l", CA: "/lab/ca", Cert: "/lab/cert", Key: "/lab/key"}
-	env := map[string]string{"HOME": home, "HOLDFAST_ADDR": "10.0.0.9:7400", "HOLDFAST_TOKEN": "l",
-		"HOLDFAST_CA": "/lab/ca", "HOLDFAST_CERT": "/lab/cert", "HOLDFAST_KEY": "/lab/key"}
-	over := prod
-	over.Addrs, over.Token = []string{"10.0.0.2:7400"}, "f"
-	for name, tt := range map[string]struct {
-		globals globals
-		context string // in the environment
-		want    profile.Context
-	}{
-		"the environment":                {globals{}, "", lab},
-		"a context of the environment":   {globals{}, "prod", lab},
-		"named context":                  {globals{context: "prod"}, "", prod},
-		"named, and another in the rest": {globals{context: "prod"}, "nowhere", prod},
-		"named, and other flags":         {globals{context: "prod", addr: "10.0.0.2:7400", token: "f"}, "", over},
-	} {
-		a := &app{globals: tt.globals, Streams: Streams{Getenv: func(k string) string {
-			if k == "HOLDFAST_CONTEXT" {
-				return tt.context
-			}
-			return env[k]
-		}}}
-		got, err := a.target()
-		if diff := cmp.Diff(tt.want, got.Context); diff != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
-		}
-	}
-}
-
 func TestReadableConfigFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("contexts: {}\n"), 0o600); err != nil {

@@ -37,6 +37,7 @@ type globals struct {
 	stale, debug         bool
 }
 
+// register adds the flags.
 func (g *globals) register(f *pflag.FlagSet) {
 	f.StringVar(&g.addr, "addr", "",
 		"gRPC addresses of one or more peers, comma-separated (HOLDFAST_ADDR; default "+defaultAddr+")")
@@ -92,6 +93,7 @@ func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
 	return a.clientConfig()
 }
 
+// clientConfig returns the settings of the connection that flags, environment and context select.
 func (a *app) clientConfig() (client.Config, error) {
 	for _, name := range []string{"token", "ca", "cert", "key"} { // context set takes an empty one
 		if f := a.global(name); f.Changed && f.Value.String() == "" {
@@ -137,6 +139,7 @@ type destination struct {
 	explicit bool   // the token is from a flag or the environment
 }
 
+// target returns the cluster that flags, environment and context select.
 func (a *app) target() (destination, error) {
 	g := a.globals
 	env := a.Getenv

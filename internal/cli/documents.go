@@ -35,6 +35,7 @@ func (in *inputs) register(f *pflag.FlagSet, list string) {
 	f.BoolVarP(&in.recursive, "recursive", "R", false, "also read the directories in a directory")
 }
 
+// given reports whether the command line has a file.
 func (in *inputs) given() bool { return len(in.names) > 0 }
 
 // String returns the names for messages.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -43,18 +44,24 @@ func wrongUses(f *pflag.Flag) []wrongFlag {
 	case kind == "stringSlice":
 		all = append(all, bad(","), bad("a,,b"), bad("a,"), bad(",a"), bad("a, ,b"))
 	case kind == "string":
-		good = "x"
-	}
-	if once, ok := f.Value.(*onceValue); ok {
-		if v, ok := once.Value.(*oneOfValue); ok {
-			good = v.words[0]
-		}
+		good = cmp.Or(firstWord(f), "x")
 	}
 	if _, many := f.Value.(pflag.SliceValue); !many && good != "" {
 		twice := []string{name + "=" + good, name + "=" + good}
 		all = append(all, wrongFlag{twice, []string{name + ":", "is given twice: give it once"}})
 	}
 	return all
+}
+
+// firstWord returns the first word that a flag takes, or "" if it takes any text.
+func firstWord(f *pflag.Flag) string {
+	err := f.Value.Set("none-of-these")
+	if err == nil {
+		return ""
+	}
+	_, words, _ := strings.Cut(err.Error(), "is not one of ")
+	word, _, _ := strings.Cut(words, ",")
+	return word
 }
 
 // commandsOf calls f with each command that runs.

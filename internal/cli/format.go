@@ -19,16 +19,13 @@ const (
 	formatName  = "name"
 )
 
-// format is the name of an output format, or an expression: jsonpath=… or go-template=….
-type format string
-
 func formats() []string {
 	return []string{formatTable, formatWide, formatJSON, formatYAML, formatName}
 }
 
 // output is the format and style in which a command prints resources.
 type output struct {
-	format    format
+	format    string // its name, or an expression: jsonpath=…, go-template=… or custom-columns=…
 	noHeaders bool
 	columns   []string               // labels that tables show in a column of their own
 	expr      *expression.Expression // nil unless the format is one
@@ -36,14 +33,14 @@ type output struct {
 }
 
 // String implements pflag.Value.
-func (o *output) String() string { return string(o.format) }
+func (o *output) String() string { return o.format }
 
 // Type implements pflag.Value.
 func (o *output) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (o *output) Set(v string) error {
-	o.format, o.expr, o.custom = format(v), nil, nil
+	o.format, o.expr, o.custom = v, nil, nil
 	if slices.Contains(formats(), v) {
 		return nil
 	}
@@ -81,4 +78,5 @@ func (o *output) wide() bool { return o.format == formatWide }
 // structured reports whether whole messages are printed, or the result of an expression.
 func (o *output) structured() bool { return !o.table() && o.format != formatName }
 
+// table reports whether tables are printed.
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }

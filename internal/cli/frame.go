@@ -122,6 +122,7 @@ type getter[M proto.Message] struct {
 	watch func(ctx context.Context, c *client.Client, o *output, id string) error
 }
 
+// getCommand returns the command. Callers may add flags.
 func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	var o output
 	watch := false

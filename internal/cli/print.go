@@ -80,6 +80,7 @@ func (k kind[M]) shown(m M) M {
 	return secrets.Redact(m)
 }
 
+// newTable returns an empty table with the columns that the flags select.
 func (k kind[M]) newTable(o *output) *render.Table {
 	header := slices.Clone(k.header)
 	if o.wide() {
@@ -164,6 +165,7 @@ func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*rende
 	return nil
 }
 
+// printNames prints the name of each resource on a line.
 func printNames[M proto.Message](a *app, k kind[M], items []M) error {
 	for _, m := range items {
 		if _, err := fmt.Fprintln(a.Out, k.name(m)); err != nil {

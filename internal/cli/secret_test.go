@@ -216,28 +216,6 @@ func TestSecretHelpHasExamples(t *testing.T) {
 	}
 }
 
-// Marked fields of a message are not printed in any format, except by commands whose purpose is to
-// show them.
-func TestPrintingRedacts(t *testing.T) {
-	made := &holdfastv1.CreateTokenResponse{Token: &holdfastv1.Token{TokenId: "tok-1"}, Secret: "hunter2"}
-	for _, reveal := range []bool{false, true} {
-		for _, format := range []format{formatJSON, formatYAML} {
-			var c command
-			a := &app{Streams: Streams{Out: &c.out, Err: &c.err, Now: now}}
-			k := kind[*holdfastv1.CreateTokenResponse]{list: "made", reveal: reveal}
-			if err := printOne(a, &output{format: format}, k, made); err != nil {
-				t.Fatal(err)
-			}
-			if err := printList(a, &output{format: format}, k, []*holdfastv1.CreateTokenResponse{made}); err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Count(c.out.String(), "hunter2"); (got != 0) != reveal {
-				t.Errorf("%s, reveal %v: got the secret %d times:\n%s", format, reveal, got, c.out.String())
-			}
-		}
-	}
-}
-
 // TestInterruptedPassword checks that the prompt for a password ends with the context, and that the
 // terminal echoes again.
 func TestInterruptedPassword(t *testing.T) {

@@ -130,6 +130,12 @@ type longWait struct {
 // longWaitKey is the key of a *longWait in the context of its calls.
 type longWaitKey struct{}
 
+// withLongWait returns the context of the calls of a command that waits until a time, or without
+// limit if it is zero.
+func withLongWait(ctx context.Context, end time.Time) context.Context {
+	return context.WithValue(ctx, longWaitKey{}, &longWait{end: end})
+}
+
 // noted reports whether the user knows the cause from the last note. A nil wait knows none.
 func (l *longWait) noted(why string) bool {
 	if l == nil {

@@ -68,6 +68,7 @@ func joined(m map[string]string) render.Text {
 	return render.T(strings.Join(parts, ","), render.Plain)
 }
 
+// plain returns a text without a color.
 func plain(s string) render.Text { return render.T(s, render.Plain) }
 
 // pairs parses the values of a repeatable flag such as --label k=v.
@@ -124,6 +125,7 @@ func mapped[M, R any](items []M, f func(M) R) []R {
 	return out
 }
 
+// prefixed returns words, each behind a prefix.
 func prefixed(prefix string, words []string) []string {
 	return mapped(words, func(w string) string { return prefix + w })
 }

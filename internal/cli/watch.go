@@ -55,6 +55,8 @@ func watchPolled[M proto.Message](
 	}
 }
 
+// printChanged prints resources of a watch in the table t, or in the format of o. header says
+// whether the table has one.
 func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table, items []M, header bool) error {
 	switch {
 	case len(items) == 0:
