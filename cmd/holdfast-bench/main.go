@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench"
 	"github.com/holdfast-metal/holdfast/internal/bench/simulate"
 	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 var version = "dev" // set by the build
@@ -26,10 +27,10 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	streams := cli.OSStreams()
+	streams := app.OSStreams()
 	root := bench.Command(version)
-	root.AddCommand(cli.WithClientFlags(simulate.Command(func(cmd *cobra.Command) (client.Config, error) {
-		return cli.ClientConfig(cmd, streams)
+	root.AddCommand(app.WithClientFlags(simulate.Command(func(cmd *cobra.Command) (client.Config, error) {
+		return app.ClientConfig(cmd, streams)
 	})))
 	return cli.Execute(ctx, streams, root, os.Args[1:])
 }

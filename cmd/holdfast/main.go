@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
 	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/pki"
 	"github.com/holdfast-metal/holdfast/internal/demo"
 )
@@ -22,7 +23,7 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
-	streams := cli.OSStreams()
+	streams := app.OSStreams()
 	streams.Version = version
 	return cli.Main(ctx, streams, os.Args[1:],
 		serve.Command(version), serve.ConfigCommand(), demo.FakeHardwareCommand(),

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/demo"
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
@@ -32,7 +33,7 @@ const asHoldfast = "BENCH_TEST_HOLDFAST"
 func TestMain(m *testing.M) {
 	if os.Getenv(asHoldfast) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		code := cli.Main(ctx, cli.OSStreams(), os.Args[1:], serve.Command("test"), demo.FakeHardwareCommand(),
+		code := cli.Main(ctx, app.OSStreams(), os.Args[1:], serve.Command("test"), demo.FakeHardwareCommand(),
 			rival.TargetCommand(newMachine(0)))
 		stop()
 		os.Exit(code)

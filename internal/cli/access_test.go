@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -100,7 +101,7 @@ func (f *fakeCluster) newest() []*holdfastv1.AuditEvent {
 func (f *fakeCluster) ListAuditEvents(
 	_ context.Context, r *holdfastv1.ListAuditEventsRequest,
 ) (*holdfastv1.ListAuditEventsResponse, error) {
-	items, next := page(f.newest(), func(e *holdfastv1.AuditEvent) string { return number(e.GetSequence()) },
+	items, next := page(f.newest(), func(e *holdfastv1.AuditEvent) string { return app.Number(e.GetSequence()) },
 		r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListAuditEventsResponse{Events: items, NextPageToken: next}, nil
 }
@@ -144,7 +145,7 @@ func TestTokenCreate(t *testing.T) {
 			Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"token", "create"}, strings.Fields(tt.args)...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"token", "create"}, strings.Fields(tt.args)...)...), app.ExitOK)
 		all := asked[*holdfastv1.CreateTokenRequest](f)
 		if got := all[len(all)-1]; !proto.Equal(got, tt.want) {
 			t.Errorf("%s: got request %v, want %v", tt.args, got, tt.want)
@@ -155,7 +156,7 @@ func TestTokenCreate(t *testing.T) {
 		wantIn(t, "stderr", c.err.String(), tt.note)
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "token", "create", "--name", "ci", "--role", "viewer", "-o", "json"), ExitOK)
+	c.wantCode(t, c.run(t, f, "token", "create", "--name", "ci", "--role", "viewer", "-o", "json"), app.ExitOK)
 	wantIn(t, "out", c.out.String(), `"secret": "the-value"`, `"token_id": "tok-9"`)
 }
 
@@ -173,7 +174,7 @@ func TestTokenCreateUsage(t *testing.T) {
 		"--name ci --role admin unexpected-1": "unexpected argument",
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"token", "create"}, strings.Fields(args)...)...), ExitUsage)
+		c.wantCode(t, c.run(t, f, append([]string{"token", "create"}, strings.Fields(args)...)...), app.ExitUsage)
 		wantIn(t, args, c.err.String(), want)
 	}
 	if len(f.requests) > 0 {
@@ -192,11 +193,11 @@ func TestTokenRevoke(t *testing.T) {
 	}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-1", "tok-2", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-1", "tok-2", "--yes"), app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "revoked token tok-1", "revoked token tok-2")
 	var wrong command
 	for _, how := range []string{"", "--yes", "--dry-run"} {
-		wrong.wantCode(t, wrong.run(t, f, strings.Fields("token revoke "+value+" "+how)...), ExitUsage)
+		wrong.wantCode(t, wrong.run(t, f, strings.Fields("token revoke "+value+" "+how)...), app.ExitUsage)
 		if strings.Contains(wrong.err.String(), value) {
 			t.Errorf("%s: got the value of a token: %s", how, wrong.err.String())
 		}
@@ -218,29 +219,31 @@ func TestAuditVerify(t *testing.T) {
 		out    string
 		err    string
 	}{
-		{"whole", nil, nil, ExitOK, "yes 1 5 5 " + end(trail[4]), ""},
-		{"nothing yet", func([]*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return nil }, nil, ExitOK, "yes - - - -",
+		{"whole", nil, nil, app.ExitOK, "yes 1 5 5 " + end(trail[4]), ""},
+		{"nothing yet", func([]*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return nil }, nil, app.ExitOK,
+			"yes - - - -",
 			""},
-		{"truncated", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[2:] }, nil, ExitOK, "yes 3 5 3",
+		{"truncated", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[2:] }, nil, app.ExitOK,
+			"yes 3 5 3",
 			"the events before 3 were not verified; event 3 follows an event with hash " +
 				hex.EncodeToString(trail[1].GetHash())},
 		{"changed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { es[2].Principal = "user:bob"; return es },
-			nil, ExitError, "no 1 2 2",
+			nil, app.ExitError, "no 1 2 2",
 			"broken, after 2 verified events: event 3 has hash"},
 		{"omitted", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return slices.Delete(es, 2, 3) }, nil,
-			ExitError, "no 1 2 2", "event 3 is missing"},
+			app.ExitError, "no 1 2 2", "event 3 is missing"},
 		{"rehashed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent {
 			es[2].Principal = "user:bob"
 			es[2].Hash = holdfastv1.AuditHash(es[2])
 			return es
-		}, nil, ExitError, "no 1 3 3", "event 4 follows an event with hash"},
-		{"after", nil, []string{"--after", end(trail[1])}, ExitOK, "yes 2 5 4", ""},
-		{"after the newest", nil, []string{"--after", end(trail[4])}, ExitOK, "yes 5 5 1", ""},
-		{"after another trail", nil, []string{"--after", "2:" + strings.Repeat("ab", 32)}, ExitError, "no",
+		}, nil, app.ExitError, "no 1 3 3", "event 4 follows an event with hash"},
+		{"after", nil, []string{"--after", end(trail[1])}, app.ExitOK, "yes 2 5 4", ""},
+		{"after the newest", nil, []string{"--after", end(trail[4])}, app.ExitOK, "yes 5 5 1", ""},
+		{"after another trail", nil, []string{"--after", "2:" + strings.Repeat("ab", 32)}, app.ExitError, "no",
 			"but it had hash abab"},
 		{"cut off", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[:4] },
-			[]string{"--after", end(trail[4])}, ExitError, "no", "it ends with event 0, but event 5 was verified before"},
-		{"invalid --after", nil, []string{"--after", "5"}, ExitUsage, "", "is not SEQUENCE:HASH"},
+			[]string{"--after", end(trail[4])}, app.ExitError, "no", "it ends with event 0, but event 5 was verified before"},
+		{"invalid --after", nil, []string{"--after", "5"}, app.ExitUsage, "", "is not SEQUENCE:HASH"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -263,7 +266,7 @@ func TestAuditVerify(t *testing.T) {
 func TestAuditExportVerifies(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "audit", "export"), ExitOK)
+	c.wantCode(t, c.run(t, f, "audit", "export"), app.ExitOK)
 	if got := strings.Count(c.out.String(), "\n"); got != 5 {
 		t.Fatalf("got %d lines, want 5:\n%s", got, c.out.String())
 	}
@@ -279,14 +282,14 @@ func TestAuditExportVerifies(t *testing.T) {
 			wantIn(t, "out and stderr", v.out.String()+v.err.String(), words...)
 		}
 	}
-	verify(c.out.String(), ExitOK, `"whole": true`, `"last_sequence": 5`, `"newest": "5:`)
-	verify(strings.Replace(c.out.String(), "user:alice", "user:mallory", 1), ExitError, `"whole": false`,
+	verify(c.out.String(), app.ExitOK, `"whole": true`, `"last_sequence": 5`, `"newest": "5:`)
+	verify(strings.Replace(c.out.String(), "user:alice", "user:mallory", 1), app.ExitError, `"whole": false`,
 		"event 2 has hash")
-	verify(c.out.String()+"{}\n", ExitError, "no sequence number")
-	verify(c.out.String()+"nonsense\n", ExitError, ":6 is no audit event")
+	verify(c.out.String()+"{}\n", app.ExitError, "no sequence number")
+	verify(c.out.String()+"nonsense\n", app.ExitError, ":6 is no audit event")
 	var part command
-	part.wantCode(t, part.run(t, f, "audit", "export", "--from", "4"), ExitOK)
-	verify(part.out.String(), ExitOK, `"first_sequence": 4`, `"after": "`)
+	part.wantCode(t, part.run(t, f, "audit", "export", "--from", "4"), app.ExitOK)
+	verify(part.out.String(), app.ExitOK, `"first_sequence": 4`, `"after": "`)
 	var missing command
-	missing.wantCode(t, missing.run(t, nil, "audit", "verify", "-f", filepath.Join(t.TempDir(), "none")), ExitUsage)
+	missing.wantCode(t, missing.run(t, nil, "audit", "verify", "-f", filepath.Join(t.TempDir(), "none")), app.ExitUsage)
 }

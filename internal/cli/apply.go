@@ -12,18 +12,20 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func applyCommand(a *app) *cobra.Command {
-	var in inputs
+func applyCommand(a *app.App) *cobra.Command {
+	var in output.Inputs
 	var dryRun bool
-	var o output
+	var o output.Flags
 	var prune pruning
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Apply pools, images, plans and machines from files",
 		Long: `Apply pools, images, plans and machines from files and directories. Missing ones are created, and
 different ones are updated and shown field by field. Nothing else changes, and nothing is deleted without --prune.
@@ -52,18 +54,18 @@ that were, or would be, created or updated.`,
   holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'
   holdfast --context eu machine list -o yaml | holdfast apply -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !in.given() {
-				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			if !in.Given() {
+				return app.Usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
 			if err := prune.check(cmd.CommandPath()); err != nil {
 				return err
 			}
-			sources, err := in.sources(a)
+			sources, err := in.Sources(a)
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}
 			kinds := applyKinds()
-			docs, err := manifest.Mixed(sources, mapped(kinds, func(k applyKind) manifest.Kind { return k.Kind }))
+			docs, err := manifest.Mixed(sources, app.Mapped(kinds, func(k applyKind) manifest.Kind { return k.Kind }))
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}
@@ -73,7 +75,7 @@ that were, or would be, created or updated.`,
 			if err := prune.set(docs); err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := checkReferences(ctx, c, docs); err != nil {
 					return fmt.Errorf("apply: %w", err)
 				}
@@ -94,21 +96,21 @@ that were, or would be, created or updated.`,
 				}
 				all = prune.run(ctx, a, gone, all, dryRun)
 				show := printApplied
-				if o.structured() {
+				if o.Structured() {
 					show = printAppliedAs
 				}
 				if err := show(a, &o, all, in.String(), dryRun); err != nil || !dryRun {
 					return err
 				}
 				if slices.ContainsFunc(all, func(one applied) bool { return one.action != unchanged }) {
-					return exitf(ExitError, "") // the differences have been printed
+					return app.Exitf(app.ExitError, "") // the differences have been printed
 				}
 				return nil
 			})(cmd, nil)
 		},
 	}
-	o.register(cmd, documentShape[appliedDocument]("the result of apply"))
-	in.register(cmd.Flags(), "documents")
+	o.Register(cmd, output.DocumentShape[appliedDocument]("the result of apply"))
+	in.Register(cmd.Flags(), "documents")
 	prune.register(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the changes, and store nothing")
 	return cmd
@@ -135,7 +137,7 @@ func checkReferences(ctx context.Context, c *client.Client, docs [][]proto.Messa
 func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Message, dryRun bool) ([]applied, error) {
 	done := make([]applied, len(docs))
 	var g errgroup.Group
-	g.SetLimit(parallel)
+	g.SetLimit(output.Parallel)
 	for i, doc := range docs {
 		g.Go(func() error {
 			if ctx.Err() == nil {
@@ -144,11 +146,11 @@ func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Messa
 			return ctx.Err()
 		})
 	}
-	return done, failed(g.Wait(), "apply %s: some may be done: apply again", k.List)
+	return done, app.Failed(g.Wait(), "apply %s: some may be done: apply again", k.List)
 }
 
 // printApplied prints the differences and the counts.
-func printApplied(a *app, o *output, all []applied, files string, dryRun bool) error {
+func printApplied(a *app.App, o *output.Flags, all []applied, files string, dryRun bool) error {
 	var b strings.Builder
 	var bad []error
 	counts := map[action]int{}
@@ -156,32 +158,32 @@ func printApplied(a *app, o *output, all []applied, files string, dryRun bool) e
 	if dryRun {
 		would = "would be "
 	}
-	color := a.color(a.Out)
+	color := a.Color(a.Out)
 	for _, one := range all {
 		if one.err != nil {
 			bad = append(bad, one.err)
 			continue
 		}
 		counts[one.action]++
-		if one.action == unchanged || one.action == deleted && o.format == formatName {
+		if one.action == unchanged || one.action == deleted && o.Format == output.FormatName {
 			continue
 		}
-		if o.format == formatName {
+		if o.Format == output.FormatName {
 			b.WriteString(one.id + "\n")
 			continue
 		}
-		line := render.Line{plain(one.noun + " " + one.id + " "),
+		line := render.Line{app.Plain(one.noun + " " + one.id + " "),
 			render.T(would+string(one.action), one.action.style())}
 		b.WriteString(line.Format(0, color) + "\n")
 		for _, c := range one.changes {
 			b.WriteString("  " + render.Clean(c.String()) + "\n")
 		}
 	}
-	if o.format == formatName {
+	if o.Format == output.FormatName {
 		if _, err := fmt.Fprint(a.Out, b.String()); err != nil {
 			return err
 		}
-		return several(bad, len(all), "apply "+files)
+		return app.Several(bad, len(all), "apply "+files)
 	}
 	counted := "%d created, %d updated, %d unchanged"
 	if dryRun {
@@ -194,10 +196,10 @@ func printApplied(a *app, o *output, all []applied, files string, dryRun bool) e
 	if len(bad) > 0 {
 		fmt.Fprintf(&b, ", %d failed", len(bad))
 	}
-	if _, err := fmt.Fprintln(a.painted(), b.String()); err != nil {
+	if _, err := fmt.Fprintln(a.Painted(), b.String()); err != nil {
 		return err
 	}
-	return several(bad, len(all), "apply "+files)
+	return app.Several(bad, len(all), "apply "+files)
 }
 
 // appliedDocument is the result of a file's documents, for scripts.
@@ -222,7 +224,7 @@ type appliedChange struct {
 
 // printAppliedAs prints the results as JSON, YAML or through an expression. It returns the
 // error of the table.
-func printAppliedAs(a *app, o *output, all []applied, files string, dryRun bool) error {
+func printAppliedAs(a *app.App, o *output.Flags, all []applied, files string, dryRun bool) error {
 	doc := appliedDocument{DryRun: dryRun, Applied: make([]appliedResource, len(all))}
 	var bad []error
 	for i, one := range all {
@@ -241,8 +243,8 @@ func printAppliedAs(a *app, o *output, all []applied, files string, dryRun bool)
 	if err != nil {
 		return err
 	}
-	if err := printDocument(a, o, raw); err != nil {
+	if err := output.PrintDocument(a, o, raw); err != nil {
 		return err
 	}
-	return several(bad, len(all), "apply "+files)
+	return app.Several(bad, len(all), "apply "+files)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -16,7 +17,7 @@ func TestApplyDryRunChecks(t *testing.T) {
 	} {
 		f := startCluster(t, fixture())
 		c := command{in: doc}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitUsage)
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitUsage)
 		wantIn(t, "stderr", c.err.String(), want)
 		if got := changes(f); len(got) > 0 {
 			t.Errorf("%s: got changes %v, want none", doc, got)
@@ -36,7 +37,7 @@ func TestApplyRegion(t *testing.T) {
 				Region: "EU"})
 		startCluster(t, f)
 		c := command{in: tt.doc}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitOK)
 		wantIn(t, "out", c.out.String(), tt.want)
 	}
 }

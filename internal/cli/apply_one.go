@@ -10,8 +10,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/difference"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 )
@@ -60,7 +62,7 @@ type target[M proto.Message] struct {
 
 // applier reads, compares and writes documents of one kind.
 type applier[M proto.Message] struct {
-	kind kind[M]
+	kind output.Kind[M]
 	// declared returns the fields that users set; the others belong to the server.
 	declared func(M) M
 	// plan returns the resource to store.
@@ -73,19 +75,20 @@ type applier[M proto.Message] struct {
 
 // documents returns the kind of documents that have their id in a field.
 func (k applier[M]) documents(id string) applyKind {
-	return applyKind{manifest.Kind{List: k.kind.list, ID: id, Empty: func() proto.Message { return empty[M]() }}, k.one}
+	return applyKind{manifest.Kind{List: k.kind.List, ID: id,
+		Empty: func() proto.Message { return output.NewMessage[M]() }}, k.one}
 }
 
 // one applies a document. Another client may write between the read and the write, so the write
 // names the fields that it changes, and its answer is the result.
 func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied {
 	t := &target[M]{doc: doc.(M)} //nolint:forcetypeassert // manifest.Mixed makes what applyKinds says
-	out := applied{noun: k.kind.noun, id: k.kind.name(t.doc), action: created}
+	out := applied{noun: k.kind.Noun, id: k.kind.Name(t.doc), action: created}
 	fail := func(err error) applied {
-		out.err = failed(err, "apply %s %s", out.noun, out.id)
+		out.err = app.Failed(err, "apply %s %s", out.noun, out.id)
 		return out
 	}
-	live, err := k.kind.get(ctx, c, out.id)
+	live, err := k.kind.Get(ctx, c, out.id)
 	switch {
 	case err == nil:
 		t.live, t.found, out.action = live, true, updated

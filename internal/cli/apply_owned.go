@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -21,7 +22,7 @@ func checkOwned(docs [][]proto.Message) error {
 			for _, key := range ownedBy(m) {
 				first, taken := owner[key]
 				if taken && first != m.GetMachineId() {
-					return exitf(ExitUsage, "apply: machine %s has the %s of machine %s, which is in these files "+
+					return app.Exitf(app.ExitUsage, "apply: machine %s has the %s of machine %s, which is in these files "+
 						"too: only one machine can have it: correct one of the documents", m.GetMachineId(), key, first)
 				}
 				owner[key] = m.GetMachineId()

@@ -10,6 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -34,14 +37,14 @@ func (p *pruning) register(cmd *cobra.Command) {
 func (p *pruning) check(path string) error {
 	switch {
 	case !p.on && (p.mark != "" || p.yes):
-		return usagef("%s: -l and --yes go with --prune", path)
+		return app.Usagef("%s: -l and --yes go with --prune", path)
 	case !p.on:
 		return nil
 	}
 	var ok bool
 	if p.key, p.value, ok = strings.Cut(p.mark, "="); !ok || p.key == "" || p.value == "" ||
 		strings.ContainsAny(p.mark, "!, ()") || strings.Contains(p.value, "=") {
-		return usagef("%s: --prune needs a label to delete by: -l key=value, got %q", path, p.mark)
+		return app.Usagef("%s: --prune needs a label to delete by: -l key=value, got %q", path, p.mark)
 	}
 	return nil
 }
@@ -66,7 +69,7 @@ func (p *pruning) set(docs [][]proto.Message) error {
 			*labels = map[string]string{}
 		}
 		if other, ok := (*labels)[p.key]; ok && other != p.value {
-			return usagef("%s has the label %s=%s in its file, and -l is %s", id, p.key, other, p.mark)
+			return app.Usagef("%s has the label %s=%s in its file, and -l is %s", id, p.key, other, p.mark)
 		}
 		(*labels)[p.key] = p.value
 	}
@@ -111,54 +114,54 @@ func (p *pruning) find(ctx context.Context, c *client.Client, docs [][]proto.Mes
 
 // missing returns the resources that match a filter and are not kept. It returns none if nothing is
 // kept: the files are not about this kind.
-func missing[M proto.Message](ctx context.Context, c *client.Client, k kind[M], filter string, kept []string,
+func missing[M proto.Message](ctx context.Context, c *client.Client, k output.Kind[M], filter string, kept []string,
 	remove func(ctx context.Context, id string) error) ([]doomed, error) {
 	if len(kept) == 0 {
 		return nil, nil
 	}
-	live, err := k.all(ctx, c, filter, 0)
+	live, err := k.All(ctx, c, filter, 0)
 	if err != nil {
-		return nil, failed(err, "list %s", k.list)
+		return nil, app.Failed(err, "list %s", k.List)
 	}
 	keep := map[string]bool{}
 	for _, id := range kept {
 		keep[id] = true
 	}
 	var gone []doomed
-	for _, id := range mapped(live, k.name) {
+	for _, id := range app.Mapped(live, k.Name) {
 		if !keep[id] {
-			gone = append(gone, doomed{k.noun, id, func(ctx context.Context) error { return remove(ctx, id) }})
+			gone = append(gone, doomed{k.Noun, id, func(ctx context.Context) error { return remove(ctx, id) }})
 		}
 	}
 	return gone, nil
 }
 
 // confirm blocks until the operator has confirmed the deletions.
-func (p *pruning) confirm(ctx context.Context, a *app, path string, dryRun bool, gone []doomed) error {
+func (p *pruning) confirm(ctx context.Context, a *app.App, path string, dryRun bool, gone []doomed) error {
 	if dryRun || len(gone) == 0 {
 		return nil
 	}
-	names := mapped(gone, func(d doomed) string { return d.id })
+	names := app.Mapped(gone, func(d doomed) string { return d.id })
 	const shown = 10
 	list := strings.Join(names[:min(shown, len(names))], " ")
 	if n := len(names) - shown; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	ok := consent{yes: p.yes}
-	return ok.obtain(ctx, a, path, fmt.Sprintf("delete what the files no longer have (%d): %s", len(names), list),
-		word(names))
+	ok := prompt.Consent{Yes: p.yes}
+	return ok.Obtain(ctx, a, path, fmt.Sprintf("delete what the files no longer have (%d): %s", len(names), list),
+		prompt.Word(names))
 }
 
 // run deletes, unless it is a dry run or a document was not applied.
-func (p *pruning) run(ctx context.Context, a *app, gone []doomed, all []applied, dryRun bool) []applied {
+func (p *pruning) run(ctx context.Context, a *app.App, gone []doomed, all []applied, dryRun bool) []applied {
 	if len(gone) > 0 && slices.ContainsFunc(all, func(one applied) bool { return one.err != nil }) {
-		a.note("nothing is pruned, because not all documents were applied")
+		a.Note("nothing is pruned, because not all documents were applied")
 		return all
 	}
 	for _, d := range gone {
 		one := applied{noun: d.noun, id: d.id, action: deleted}
 		if !dryRun {
-			one.err = failed(d.remove(ctx), "delete %s %s", d.noun, d.id)
+			one.err = app.Failed(d.remove(ctx), "delete %s %s", d.noun, d.id)
 		}
 		all = append(all, one)
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -22,22 +23,25 @@ func TestPrune(t *testing.T) {
 		deleted        string
 		out, err       string
 	}{
-		{"confirmed", "--prune -l site=fra", file, "2", false, ExitOK, "m-124 m-125",
+		{"confirmed", "--prune -l site=fra", file, "2", false, app.ExitOK, "m-124 m-125",
 			"0 created, 1 updated, 0 unchanged, 2 deleted",
 			loss + "\nType 2 to confirm: "},
-		{"--yes", "--prune -l site=fra --yes", file, "", false, ExitOK, "m-124 m-125", "machine m-125 deleted", ""},
-		{"not confirmed", "--prune -l site=fra", file, "no", false, ExitError, "", "", "nothing was changed"},
-		{"no terminal", "--prune -l site=fra", file, "", false, ExitUsage, "", "", loss + ": there is no terminal"},
-		{"dry run", "--prune -l site=fra --dry-run", file, "", false, ExitError, "", "machine m-124 would be deleted", ""},
+		{"--yes", "--prune -l site=fra --yes", file, "", false, app.ExitOK, "m-124 m-125", "machine m-125 deleted", ""},
+		{"not confirmed", "--prune -l site=fra", file, "no", false, app.ExitError, "", "", "nothing was changed"},
+		{"no terminal", "--prune -l site=fra", file, "", false, app.ExitUsage, "", "", loss + ": there is no terminal"},
+		{"dry run", "--prune -l site=fra --dry-run", file, "", false, app.ExitError, "", "machine m-124 would be deleted",
+			""},
 		{"no machines in the files", "--prune -l site=fra", "plan_id: plan-new\nsteps: [{name: a, reboot: {}}]\n", "", false,
-			ExitOK, "", "1 created, 0 updated, 0 unchanged\n", ""},
-		{"a document fails", "--prune -l site=fra --yes", file, "", true, ExitConflict, "", "1 failed", "nothing is pruned"},
-		{"another value", "--prune -l env=test --yes", file, "", false, ExitUsage, "", "",
+			app.ExitOK, "", "1 created, 0 updated, 0 unchanged\n", ""},
+		{"a document fails", "--prune -l site=fra --yes", file, "", true, app.ExitConflict, "", "1 failed",
+			"nothing is pruned"},
+		{"another value", "--prune -l env=test --yes", file, "", false, app.ExitUsage, "", "",
 			"machine m-123 has the label env=prod in its file, and -l is env=test"},
-		{"no label", "--prune", file, "", false, ExitUsage, "", "", `--prune needs a label to delete by: -l key=value, got ""`},
-		{"a selector", "--prune -l a!=b", file, "", false, ExitUsage, "", "", "--prune needs a label"},
-		{"two equals signs", "--prune -l site==fra --yes", file, "", false, ExitUsage, "", "", "--prune needs a label"},
-		{"without --prune", "-l a=b", file, "", false, ExitUsage, "", "", "-l and --yes go with --prune"},
+		{"no label", "--prune", file, "", false, app.ExitUsage, "", "",
+			`--prune needs a label to delete by: -l key=value, got ""`},
+		{"a selector", "--prune -l a!=b", file, "", false, app.ExitUsage, "", "", "--prune needs a label"},
+		{"two equals signs", "--prune -l site==fra --yes", file, "", false, app.ExitUsage, "", "", "--prune needs a label"},
+		{"without --prune", "-l a=b", file, "", false, app.ExitUsage, "", "", "-l and --yes go with --prune"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -57,7 +58,7 @@ machine m-new created
 func TestApply(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitError)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitError)
 	want := strings.NewReplacer(" updated\n", " would be updated\n", " created\n", " would be created\n",
 		"2 created, 2 updated", "dry run: 2 to create, 2 to update").Replace(siteDone)
 	if diff := cmp.Diff(want, c.out.String()); diff != "" {
@@ -78,7 +79,7 @@ func TestApply(t *testing.T) {
 	}
 
 	c = command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitOK)
 	if diff := cmp.Diff(siteDone, c.out.String()); diff != "" {
 		t.Errorf("out (-want +got):\n%s", diff)
 	}
@@ -108,7 +109,7 @@ func TestApplyPools(t *testing.T) {
 	f := startCluster(t, fixture())
 	old := f.pools[0]
 	c := command{in: "pool_id: " + old.GetPoolId() + "\ngpu_type: H200\n---\npool_id: another\n"}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitOK)
 	wantIn(t, "out", c.out.String(), `→ "H200"`, "pool another created", "1 created, 1 updated, 0 unchanged")
 	for _, r := range asked[*holdfastv1.CreatePoolRequest](f) {
 		if p := r.GetPool(); p.GetPoolId() == old.GetPoolId() && (p.GetProvider() != old.GetProvider() ||
@@ -147,9 +148,9 @@ func TestApplyInOrder(t *testing.T) {
 			for _, k := range []byte(tt.order) {
 				c.in += "---\n" + docs[k]
 			}
-			code := ExitOK
+			code := app.ExitOK
 			if tt.err != "" {
-				code = ExitUsage
+				code = app.ExitUsage
 			}
 			c.wantCode(t, c.run(t, f, "apply", "-f", "-"), code)
 			wantIn(t, "stderr", c.err.String(), tt.err)
@@ -170,7 +171,7 @@ func TestApplyReportsFailures(t *testing.T) {
 	}
 	startCluster(t, f)
 	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitConflict)
 	wantIn(t, "out", c.out.String(), "2 created, 1 updated, 2 unchanged, 1 failed")
 	wantIn(t, "stderr", c.err.String(), "apply -: 1 of 6 failed:", "apply plan plan/reboot: a run refers to it")
 
@@ -180,11 +181,11 @@ func TestApplyReportsFailures(t *testing.T) {
 		"plan_id: a\n---\nmachines: [{}]\n": "standard input:3: the document has no id: give it one of machine_id",
 	} {
 		c := command{in: in}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitUsage)
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitUsage)
 		wantIn(t, "stderr", c.err.String(), want)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "apply"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "apply"), app.ExitUsage)
 }
 
 // TestApplyFiles reads several files and directories, and stores the documents of all.
@@ -212,19 +213,19 @@ func TestApplyFiles(t *testing.T) {
 		code int
 		want string // on standard output, or in the error
 	}{
-		{"two files", []string{"-f", one, "-f", site + "/b.yaml"}, ExitOK, "m-1\nm-3\n"},
-		{"a directory", []string{"-f", site}, ExitOK, "m-2\nm-3\n"},
-		{"its directories too", []string{"-f", site, "-R"}, ExitOK, "m-2\nm-3\nm-4\n"},
-		{"a document twice", []string{"-f", one, "-f", again}, ExitUsage,
+		{"two files", []string{"-f", one, "-f", site + "/b.yaml"}, app.ExitOK, "m-1\nm-3\n"},
+		{"a directory", []string{"-f", site}, app.ExitOK, "m-2\nm-3\n"},
+		{"its directories too", []string{"-f", site, "-R"}, app.ExitOK, "m-2\nm-3\nm-4\n"},
+		{"a document twice", []string{"-f", one, "-f", again}, app.ExitUsage,
 			again + `:2: duplicate machine_id "m-1": first in ` + one + ":1"},
-		{"an empty directory", []string{"-f", t.TempDir()}, ExitUsage, "it has no file *.yaml, *.yml or *.json"},
-		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, ExitUsage, "no such file"},
+		{"an empty directory", []string{"-f", t.TempDir()}, app.ExitUsage, "it has no file *.yaml, *.yml or *.json"},
+		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, app.ExitUsage, "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startCluster(t, fixture())
 			var c command
 			c.wantCode(t, c.run(t, f, append([]string{"apply", "-o", "name"}, tt.args...)...), tt.code)
-			if tt.code != ExitOK {
+			if tt.code != app.ExitOK {
 				wantIn(t, "stderr", c.err.String(), tt.want)
 				return
 			}
@@ -251,7 +252,7 @@ func TestApplyOwnedTwice(t *testing.T) {
 		for _, flag := range []string{"", " --dry-run"} {
 			f := startCluster(t, fixture())
 			c := command{in: "machine_id: m-91\nspec: " + tt.first + "\n---\nmachine_id: m-92\nspec: " + tt.second + "\n"}
-			c.wantCode(t, c.run(t, f, strings.Fields("apply -f -"+flag)...), ExitUsage)
+			c.wantCode(t, c.run(t, f, strings.Fields("apply -f -"+flag)...), app.ExitUsage)
 			wantIn(t, tt.name+flag, c.err.String(), tt.want)
 			if got := changes(f); len(got) > 0 {
 				t.Errorf("%s: got changes %v, want none", tt.name, got)
@@ -264,7 +265,7 @@ func TestApplyOwnedTwice(t *testing.T) {
 func TestApplyDryRunWithoutDifferences(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: "machine_id: m-124\n"}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitOK)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitOK)
 	wantIn(t, "stdout", c.out.String(), "0 to create, 0 to update, 1 unchanged")
 }
 
@@ -279,7 +280,7 @@ func TestApplyForScripts(t *testing.T) {
 	}
 	startCluster(t, f)
 	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "json"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "json"), app.ExitConflict)
 	var got appliedDocument
 	if err := json.Unmarshal([]byte(c.out.String()), &got); err != nil {
 		t.Fatalf("%v in %s", err, c.out.String())
@@ -299,13 +300,13 @@ func TestApplyForScripts(t *testing.T) {
 	wantIn(t, "stderr", c.err.String(), "apply -: 1 of 6 failed:")
 
 	c = command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "name"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "name"), app.ExitConflict)
 	if got, want := c.out.String(), "plan-new\nm-123\nm-new\n"; got != want {
 		t.Errorf("-o name: got %q, want %q", got, want)
 	}
 	c = command{in: site}
 	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"),
-		ExitConflict)
+		app.ExitConflict)
 	if got, want := strings.TrimSpace(c.out.String()), "labels.env labels.tier spec.rack"; got != want {
 		t.Errorf("-o jsonpath: got %q, want %q", got, want)
 	}

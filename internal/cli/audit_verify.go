@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -24,11 +26,11 @@ import (
 // maxAuditLine is the maximum length of a line of an exported trail, in bytes.
 const maxAuditLine = 64 << 10
 
-func auditVerify(a *app) *cobra.Command {
-	var o output
+func auditVerify(a *app.App) *cobra.Command {
+	var o output.Flags
 	var file, after string
 	cmd := &cobra.Command{
-		Use: "verify", Args: exactly(),
+		Use: "verify", Args: app.Exactly(),
 		Short: "Verify that no audit event is missing or changed",
 		Long: `Verify that no audit event is missing or changed. Every hash is computed here, from its event and the hash before it; the
 hashes that the peers store are not trusted.
@@ -48,18 +50,18 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 			if file != "" {
 				return verified(a, &o, v, verifyFile(a, file, v))
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				ctx, cancel := a.patience(ctx, 0)
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+				ctx, cancel := a.Patience(ctx, 0)
 				defer cancel()
 				err := c.ExportAudit(ctx, v.sequence, v.add)
 				if _, broken := errors.AsType[*brokenError](err); !broken {
-					err = failed(err, "read the audit trail")
+					err = app.Failed(err, "read the audit trail")
 				}
 				return verified(a, &o, v, err)
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, documentShape[verdict]("a verdict"))
+	o.Register(cmd, output.DocumentShape[verdict]("a verdict"))
 	cmd.Flags().StringVarP(&file, "file", "f", "",
 		"verify an exported file instead of the cluster's trail (- is standard input)")
 	cmd.Flags().StringVar(&after, "after", "", "SEQUENCE:HASH of the newest event of an earlier verification")
@@ -82,7 +84,7 @@ func newVerification(after string) (*verification, error) {
 	n, errN := strconv.ParseUint(seq, 10, 64)
 	hash, errH := hex.DecodeString(sum)
 	if errN != nil || errH != nil || n == 0 || len(hash) != 32 {
-		return nil, usagef("--after: %q is not SEQUENCE:HASH as an earlier verification printed it", after)
+		return nil, app.Usagef("--after: %q is not SEQUENCE:HASH as an earlier verification printed it", after)
 	}
 	v.sequence, v.hash = n, hash
 	return v, nil
@@ -122,11 +124,11 @@ func (v *verification) done() error {
 	return nil
 }
 
-func verifyFile(a *app, name string, v *verification) error {
+func verifyFile(a *app.App, name string, v *verification) error {
 	if name == "-" {
 		return verifyLines(a.In, "standard input", v)
 	}
-	f, err := openFile(a, name)
+	f, err := output.OpenFile(a, name)
 	if err != nil {
 		return fmt.Errorf("verify audit events: %w", err)
 	}
@@ -169,7 +171,7 @@ type verdict struct {
 }
 
 // verified prints the result. A broken trail is an error.
-func verified(a *app, o *output, v *verification, err error) error {
+func verified(a *app.App, o *output.Flags, v *verification, err error) error {
 	if err == nil {
 		err = v.done()
 	}
@@ -193,15 +195,15 @@ func verified(a *app, o *output, v *verification, err error) error {
 	return err
 }
 
-func printVerdict(a *app, o *output, d verdict) error {
+func printVerdict(a *app.App, o *output.Flags, d verdict) error {
 	switch {
-	case o.structured():
+	case o.Structured():
 		raw, err := json.Marshal(d)
 		if err != nil {
 			return err
 		}
-		return printDocument(a, o, raw)
-	case o.format == formatName:
+		return output.PrintDocument(a, o, raw)
+	case o.Format == output.FormatName:
 		if d.End == "" {
 			return nil
 		}
@@ -213,10 +215,10 @@ func printVerdict(a *app, o *output, d verdict) error {
 	if !d.Whole {
 		whole = render.T("no", render.Red)
 	}
-	t.Row(whole, number(d.First), number(d.Last), number(d.Count), d.End)
+	t.Row(whole, app.Number(d.First), app.Number(d.Last), app.Number(d.Count), d.End)
 	if d.After != "" {
-		a.note("note: the events before %d were not verified; event %d follows an event with hash %s", d.First,
+		a.Note("note: the events before %d were not verified; event %d follows an event with hash %s", d.First,
 			d.First, d.After)
 	}
-	return printTable(a, o, t)
+	return output.PrintTable(a, o, t)
 }

@@ -11,31 +11,33 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func clusterCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func clusterCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:     "cluster",
 		Short:   "Show and test the control plane",
 		Example: "  holdfast cluster status",
 	}, clusterStatus(a), clusterSafe(a), clusterDrill(a))
 }
 
-func clusterStatus(a *app) *cobra.Command {
-	var o output
+func clusterStatus(a *app.App) *cobra.Command {
+	var o output.Flags
 	var until waitFlag
 	cmd := &cobra.Command{
-		Use: "status", Args: exactly(),
+		Use: "status", Args: app.Exactly(),
 		Short: "Show the peers, the leader and how many peers may fail",
 		Long: `Show the peers, the leader and how many peers may fail, as seen by the peer that answers. It works without a
 leader; the exit code is then 7. With --wait it first waits for a leader, for scripts that start peers.`,
 		Example: `  holdfast cluster status
   holdfast cluster status --wait=1m
   holdfast cluster status -o json`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := leaderStatus(ctx, a, c, until)
 			if err != nil {
 				return err
@@ -44,12 +46,12 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 				return err
 			}
 			if s.GetLeader() == "" {
-				return exitf(ExitUnavailable, "cluster status: %s", noLeader(s))
+				return app.Exitf(app.ExitUnavailable, "cluster status: %s", noLeader(s))
 			}
 			return nil
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	until.register(cmd, "wait until there is a leader, for at most this time if one is given (--wait=1m)")
 	return cmd
 }
@@ -66,12 +68,12 @@ const statusPause = 200 * time.Millisecond
 // leaderStatus returns the first status that has a leader if the flag is set, else the first
 // status. After the time limit it returns the last one. It also waits for peers that do not
 // answer yet.
-func leaderStatus(ctx context.Context, a *app, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
-	patience, cancel := a.patience(ctx, flag.limit)
+func leaderStatus(ctx context.Context, a *app.App, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
+	patience, cancel := a.Patience(ctx, flag.limit)
 	defer cancel()
 	if flag.set {
 		end, _ := patience.Deadline()
-		ctx = withLongWait(ctx, end)
+		ctx = app.WithLongWait(ctx, end)
 	}
 	for {
 		s, err := getClusterStatus(ctx, c)
@@ -83,21 +85,21 @@ func leaderStatus(ctx context.Context, a *app, c *client.Client, flag waitFlag) 
 	}
 }
 
-func printStatus(a *app, o *output, s *holdfastv1.ClusterStatus) error {
-	if o.format == formatName {
-		return printNames(a, peerKind(s), s.GetPeers())
+func printStatus(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error {
+	if o.Format == output.FormatName {
+		return output.PrintNames(a, peerKind(s), s.GetPeers())
 	}
-	if !o.table() {
-		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
+	if !o.Table() {
+		return output.PrintOne(a, o, output.Kind[*holdfastv1.ClusterStatus]{}, s)
 	}
 	_, err := fmt.Fprintf(a.Out,
 		"cluster %s: leader %s, term %d, feature level %d, %d may fail (according to %s)\nnewest backup: %s\n\n",
 		cmp.Or(render.Clean(s.GetClusterId()), "-"), cmp.Or(render.Clean(s.GetLeader()),
 			"none"), s.GetTerm(), s.GetFeatureLevel(),
 		s.GetFailureTolerance(), cmp.Or(render.Clean(s.GetAnsweredBy()), "-"),
-		cmp.Or(age(a.Now(), s.GetLastBackupAt()), "none; make one with holdfast operator snapshot save FILE"))
+		cmp.Or(app.Age(a.Now(), s.GetLastBackupAt()), "none; make one with holdfast operator snapshot save FILE"))
 	if err != nil {
 		return err
 	}
-	return printList(a, o, peerKind(s), s.GetPeers())
+	return output.PrintList(a, o, peerKind(s), s.GetPeers())
 }

@@ -9,24 +9,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func clusterSafe(a *app) *cobra.Command {
+func clusterSafe(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "failover-safe", Args: exactly(),
+		Use: "failover-safe", Args: app.Exactly(),
 		Short: "Check whether a peer may be lost now (exit code 7 if not)",
 		Long: `Check whether a peer may be lost, stopped or upgraded now: there is a leader, and without any single voter a majority
 still answers and may vote. For scripts: the exit code is 0 if so, 7 if not.`,
 		Example: "  holdfast cluster failover-safe && systemctl restart holdfast",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := getClusterStatus(ctx, c)
 			if err != nil {
 				return err
 			}
 			if why := unsafe(s); why != "" {
-				return exitf(ExitUnavailable, "not safe: %s", why)
+				return app.Exitf(app.ExitUnavailable, "not safe: %s", why)
 			}
 			_, err = fmt.Fprintf(a.Out, "safe: %d may fail, %s leads\n", s.GetFailureTolerance(), s.GetLeader())
 			return err
@@ -41,21 +42,21 @@ const (
 	drillAfter  = 2 * time.Second
 )
 
-func clusterDrill(a *app) *cobra.Command {
+func clusterDrill(a *app.App) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use: "drill", Args: exactly(),
+		Use: "drill", Args: app.Exactly(),
 		Short: "Transfer the leadership under load and measure the interruption",
 		Long: `Transfer the leadership to another peer while a client writes continuously (commands that change nothing), and print the
 longest time without an acknowledged write. Runs continue under the next leader. It is refused if no peer may fail.`,
 		Example: "  holdfast cluster drill",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := getClusterStatus(ctx, c)
 			if err != nil {
 				return err
 			}
 			if why := unsafe(s); why != "" {
-				return exitf(ExitUnavailable, "not drilled: %s", why)
+				return app.Exitf(app.ExitUnavailable, "not drilled: %s", why)
 			}
 			return runDrill(ctx, a, c, to)
 		}),
@@ -64,7 +65,7 @@ longest time without an acknowledged write. Runs continue under the next leader.
 	return cmd
 }
 
-func runDrill(ctx context.Context, a *app, c *client.Client, to string) error {
+func runDrill(ctx context.Context, a *app.App, c *client.Client, to string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var wg sync.WaitGroup
@@ -83,7 +84,7 @@ func runDrill(ctx context.Context, a *app, c *client.Client, to string) error {
 	stop()
 	wg.Wait()
 	if err != nil {
-		return failed(err, "transfer leadership")
+		return app.Failed(err, "transfer leadership")
 	}
 	_, err = fmt.Fprintf(a.Out, "%s handed over to %s in %s: writes paused for %s (%d acknowledged, %d refused)\n",
 		r.GetFrom(), r.GetTo(), r.GetTook().AsDuration().Round(time.Millisecond), m.longest.Round(time.Millisecond),

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -21,8 +23,8 @@ const (
 	certKeyKey    = "certificate_key"
 )
 
-func clusterRefCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func clusterRefCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "cluster-ref", Aliases: []string{"cluster-refs"},
 		Short: "Manage Kubernetes clusters that machines join",
 		Long: `Manage Kubernetes clusters that machines join. A machine's target_cluster_ref or a step's cluster_ref names one. A cluster is
@@ -43,38 +45,38 @@ func isClusterRef(s *holdfastv1.Secret) bool {
 		kubeconfigKey)
 }
 
-func clusterRefKind() kind[*holdfastv1.Secret] {
-	return kind[*holdfastv1.Secret]{
-		noun: "cluster", arg: "NAME", list: "secrets",
-		name:   clusterRefName,
-		header: []string{"CLUSTER", "CONTROL PLANES", "POOLS", "VERSION", "UPDATED"},
-		wide:   []string{"BY", "CREATED", "KEY"},
-		row: func(s *holdfastv1.Secret, now time.Time) []any {
+func clusterRefKind() output.Kind[*holdfastv1.Secret] {
+	return output.Kind[*holdfastv1.Secret]{
+		Noun: "cluster", Arg: "NAME", List: "secrets",
+		Name:   clusterRefName,
+		Header: []string{"CLUSTER", "CONTROL PLANES", "POOLS", "VERSION", "UPDATED"},
+		Wide:   []string{"BY", "CREATED", "KEY"},
+		Row: func(s *holdfastv1.Secret, now time.Time) []any {
 			planes := "no"
 			if slices.Contains(s.GetKeys(), certKeyKey) {
 				planes = "yes"
 			}
 			return []any{
 				clusterRefName(s), planes, strings.Join(s.GetPools(), ","), s.GetVersion(),
-				age(now, s.GetUpdatedAt()),
-				s.GetUpdatedBy(), age(now, s.GetCreatedAt()), s.GetKeyId(),
+				app.Age(now, s.GetUpdatedAt()),
+				s.GetUpdatedBy(), app.Age(now, s.GetCreatedAt()), s.GetKeyId(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
-			items, next, err := secretKind().page(ctx, c, q)
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Secret, string, error) {
+			items, next, err := secretKind().Page(ctx, c, q)
 			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
 		},
-		get: getClusterRef,
+		Get: getClusterRef,
 	}
 }
 
-func clusterRefAdd(a *app) *cobra.Command {
-	var o output
+func clusterRefAdd(a *app.App) *cobra.Command {
+	var o output.Flags
 	var kubeconfig, certKey string
 	var pools []string
 	var allPools bool
 	cmd := &cobra.Command{
-		Use: "add NAME --kubeconfig FILE", DisableFlagsInUseLine: true, Args: exactly("NAME"),
+		Use: "add NAME --kubeconfig FILE", DisableFlagsInUseLine: true, Args: app.Exactly("NAME"),
 		Short: "Register a cluster, or replace its credentials",
 		Long: `Register a cluster, or replace its credentials. The kubeconfig must be self-contained (kubectl config view --raw --flatten
 --minify): peers read no files and run no programs that it names. docs/kubernetes.md lists the permissions its user needs.
@@ -86,10 +88,10 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
   holdfast cluster-ref add gpu --kubeconfig gpu.kubeconfig --pool gpu,gpu-eu`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if kubeconfig == "" {
-				return usagef("%s: --kubeconfig is missing: give a file, or - for standard input", cmd.CommandPath())
+				return app.Usagef("%s: --kubeconfig is missing: give a file, or - for standard input", cmd.CommandPath())
 			}
 			if allPools && len(pools) > 0 {
-				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
+				return app.Usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
 			}
 			values := map[string]string{}
 			for key, path := range map[string]string{kubeconfigKey: kubeconfig, certKeyKey: certKey} {
@@ -102,17 +104,17 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 				}
 				values[key] = text
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: clusterPrefix + args[0],
 					Type: clusterType, Values: values, Pools: pools, AllPools: allPools})
 				if err != nil {
-					return failed(err, "register cluster %s", args[0])
+					return app.Failed(err, "register cluster %s", args[0])
 				}
-				return printOne(a, &o, clusterRefKind(), s)
+				return output.PrintOne(a, &o, clusterRefKind(), s)
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(clusterRefKind())...)
+	o.Register(cmd, output.Shapes(clusterRefKind())...)
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig, - for standard input")
 	f.StringVar(&certKey, "certificate-key-file", "", "`FILE` with the certificate key that control planes join with")
@@ -121,18 +123,18 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 	return cmd
 }
 
-func clusterRefList(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.Secret]{
-		short:   "List registered clusters by name",
-		example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
-		kind:    clusterRefKind(),
+func clusterRefList(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.Secret]{
+		Short:   "List registered clusters by name",
+		Example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
+		Kind:    clusterRefKind(),
 	})
 }
 
-func clusterRefGet(a *app) *cobra.Command {
-	return getCommand(a, getter[*holdfastv1.Secret]{
-		short: "Show a registered cluster", example: "  holdfast cluster-ref get prod",
-		kind: clusterRefKind(),
+func clusterRefGet(a *app.App) *cobra.Command {
+	return output.GetCommand(a, output.Getter[*holdfastv1.Secret]{
+		Short: "Show a registered cluster", Example: "  holdfast cluster-ref get prod",
+		Kind: clusterRefKind(),
 	})
 }
 
@@ -140,12 +142,12 @@ func getClusterRef(ctx context.Context, c *client.Client, id string) (*holdfastv
 	return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
 }
 
-func clusterRefDelete(a *app) *cobra.Command {
-	return eachCommand(a, each[*holdfastv1.Secret]{
-		kind:    clusterRefKind(),
-		short:   "Delete clusters; machines in them get the condition InCustomerCluster unknown",
-		example: "  holdfast cluster-ref delete prod",
-		do: func(ctx context.Context, c *client.Client, id string) error {
+func clusterRefDelete(a *app.App) *cobra.Command {
+	return output.EachCommand(a, output.Each[*holdfastv1.Secret]{
+		Kind:    clusterRefKind(),
+		Short:   "Delete clusters; machines in them get the condition InCustomerCluster unknown",
+		Example: "  holdfast cluster-ref delete prod",
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + id})
 			return err
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -18,12 +19,12 @@ func TestClusterRefOutput(t *testing.T) {
 		"cluster-ref get prod"} {
 		t.Run(args, func(t *testing.T) {
 			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+			c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
 			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
 		})
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "cluster-ref", "delete", "prod", "gpu", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "cluster-ref", "delete", "prod", "gpu", "--yes"), app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "deleted cluster prod", "deleted cluster gpu")
 	if got := asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || got[0].GetName() != "cluster/prod" {
 		t.Errorf("asked %v", got)
@@ -61,10 +62,10 @@ func TestClusterRefAdd(t *testing.T) {
 			c := command{in: tc.in}
 			code := c.run(t, f, append([]string{"cluster-ref", "add", "prod"}, tc.args...)...)
 			if tc.want == nil {
-				c.wantCode(t, code, ExitUsage)
+				c.wantCode(t, code, app.ExitUsage)
 				return
 			}
-			c.wantCode(t, code, ExitOK)
+			c.wantCode(t, code, app.ExitOK)
 			tc.want.Name, tc.want.Type = "cluster/prod", "join"
 			if diff := cmp.Diff([]*holdfastv1.PutSecretRequest{tc.want}, asked[*holdfastv1.PutSecretRequest](f),
 				protocmp.Transform()); diff != "" {

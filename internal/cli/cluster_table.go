@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -15,16 +17,16 @@ import (
 
 func getClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.ClusterStatus, error) {
 	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
-	return s, failed(err, "get cluster status")
+	return s, app.Failed(err, "get cluster status")
 }
 
-func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
-	return kind[*holdfastv1.Peer]{
-		list:   "peers",
-		name:   (*holdfastv1.Peer).GetId,
-		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
-		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP", "CERTIFICATE"},
-		row: func(p *holdfastv1.Peer, now time.Time) []any {
+func peerKind(s *holdfastv1.ClusterStatus) output.Kind[*holdfastv1.Peer] {
+	return output.Kind[*holdfastv1.Peer]{
+		List:   "peers",
+		Name:   (*holdfastv1.Peer).GetId,
+		Header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
+		Wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP", "CERTIFICATE"},
+		Row: func(p *holdfastv1.Peer, now time.Time) []any {
 			role := p.GetSuffrage()
 			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
 				role = "leader"
@@ -34,10 +36,10 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 				alive = render.T(away(p, now), render.Red)
 			}
 			return []any{
-				p.GetId(), render.State(role), alive, p.GetVersion(), number(p.GetAppliedIndex()),
+				p.GetId(), render.State(role), alive, p.GetVersion(), app.Number(p.GetAppliedIndex()),
 				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(p), render.Red),
-				number(p.GetTerm()), number(p.GetBehind()), number(p.GetLastIndex()),
-				number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(), certificate(p),
+				app.Number(p.GetTerm()), app.Number(p.GetBehind()), app.Number(p.GetLastIndex()),
+				app.Number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(), certificate(p),
 			}
 		},
 	}
@@ -57,7 +59,7 @@ func trouble(p *holdfastv1.Peer) string {
 
 // certificate returns the end of a peer's certificate, and whether the peer renews it.
 func certificate(p *holdfastv1.Peer) string {
-	switch at := stamp(p.GetCertificateNotAfter()); {
+	switch at := app.Stamp(p.GetCertificateNotAfter()); {
 	case at == "":
 		return ""
 	case p.GetCertificateRenewed():
@@ -72,7 +74,7 @@ func away(p *holdfastv1.Peer, now time.Time) string {
 	if p.GetAwaySince() == nil {
 		return "no"
 	}
-	return "no (" + age(now, p.GetAwaySince()) + ")"
+	return "no (" + app.Age(now, p.GetAwaySince()) + ")"
 }
 
 func lastContact(p *holdfastv1.Peer, role string) string {
@@ -87,13 +89,13 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 }
 
 // versionTable prints the version of each peer.
-func versionTable(a *app, o *output, s *holdfastv1.ClusterStatus) error {
+func versionTable(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error {
 	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
 	for _, p := range s.GetPeers() {
-		t.Row(p.GetId(), p.GetVersion(), number(p.GetMaxFeatureLevel()),
+		t.Row(p.GetId(), p.GetVersion(), app.Number(p.GetMaxFeatureLevel()),
 			render.T(p.GetError(), render.Red))
 	}
-	_, err := io.WriteString(a.painted(), "\n"+t.Format(a.color(a.Out), !o.noHeaders))
+	_, err := io.WriteString(a.Painted(), "\n"+t.Format(a.Color(a.Out), !o.NoHeaders))
 	return err
 }
 
@@ -118,5 +120,5 @@ func peerIDs(ctx context.Context, c *client.Client) []string {
 	if err != nil {
 		return nil
 	}
-	return mapped(r.GetPeers(), (*holdfastv1.Peer).GetId)
+	return app.Mapped(r.GetPeers(), (*holdfastv1.Peer).GetId)
 }

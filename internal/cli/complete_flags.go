@@ -11,6 +11,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,7 +21,7 @@ var takesFile = regexp.MustCompile(`\b(file|files|directory|FILE)\b`)
 
 // completeFlags completes the flags of all commands that have no completion of their own. A shell
 // offers files only for flags that take a path.
-func completeFlags(a *app, cmd *cobra.Command) {
+func completeFlags(a *app.App, cmd *cobra.Command) {
 	values := flagValues(a, cmd)
 	complete := func(f *pflag.Flag) {
 		if _, has := cmd.GetFlagCompletionFunc(f.Name); has || f.Value.Type() == "bool" {
@@ -42,37 +44,37 @@ func completeFlags(a *app, cmd *cobra.Command) {
 }
 
 // flagValues returns the completion of flags, by name.
-func flagValues(a *app, cmd *cobra.Command) map[string]cobra.CompletionFunc {
-	one := func(values completer, more cobra.ShellCompDirective) cobra.CompletionFunc {
-		complete := a.complete(values)
+func flagValues(a *app.App, cmd *cobra.Command) map[string]cobra.CompletionFunc {
+	one := func(values app.Completer, more cobra.ShellCompDirective) cobra.CompletionFunc {
+		complete := a.Complete(values)
 		return func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			all, directive := complete(cmd, nil, part)
 			return all, directive | more
 		}
 	}
 	all := map[string]cobra.CompletionFunc{
-		"pool": one(poolKind().names, 0), "plan": one(planKind().names, 0), "workflow": one(planKind().names, 0),
+		"pool": one(poolKind().Names, 0), "plan": one(planKind().Names, 0), "workflow": one(planKind().Names, 0),
 		"label-columns": one(labelKeys(""), 0), "labels": one(labelKeys("="), cobra.ShellCompDirectiveNoSpace),
 		"param": one(paramNames(cmd), cobra.ShellCompDirectiveNoSpace), "sha256": cobra.NoFileCompletions,
 	}
 	if cmd.HasParent() {
 		if md := resources()[cmd.Parent().Name()]; md != nil {
 			all["filter"] = func(_ *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
-				return filterWords(md, part), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+				return output.FilterWords(md, part), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 			}
 		}
 	}
 	machine := resources()["machine"]
 	all["selector"] = func(_ *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return filterWords(machine, part), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return output.FilterWords(machine, part), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	return all
 }
 
 // labelKeys completes the keys of labels of machines, each with a suffix.
-func labelKeys(suffix string) completer {
+func labelKeys(suffix string) app.Completer {
 	return func(ctx context.Context, c *client.Client) []string {
-		machines, _, err := machineKind().first(ctx, c, pageSize)
+		machines, _, err := machineKind().First(ctx, c, output.PageSize)
 		if err != nil {
 			return nil
 		}
@@ -88,11 +90,11 @@ func labelKeys(suffix string) completer {
 
 // paramNames completes the names of the parameters that the plan of a command reads, and the values
 // of those that have few.
-func paramNames(cmd *cobra.Command) completer {
+func paramNames(cmd *cobra.Command) app.Completer {
 	return func(ctx context.Context, c *client.Client) []string {
 		id, _ := cmd.Flags().GetString("plan")
 		if kind, err := cmd.Flags().GetString("type"); err == nil && id == "" {
-			id = fsm.DefaultPlanID(enumName(kind))
+			id = fsm.DefaultPlanID(app.EnumName(kind))
 		}
 		plan, err := getPlan(ctx, c, id)
 		if err != nil {

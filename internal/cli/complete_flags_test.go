@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // Files are offered for flags that take a path, and for no others.
@@ -23,7 +25,7 @@ func TestCompletionOfFiles(t *testing.T) {
 			visit(sub)
 		}
 	}
-	root := Root(Streams{})
+	root := Root(app.Streams{})
 	root.PersistentPreRun(&cobra.Command{Use: cobra.ShellCompRequestCmd}, nil)
 	visit(root)
 	golden(t, "completion_files.golden", strings.Join(files, "\n")+"\n")
@@ -45,7 +47,7 @@ func TestCompletionOfFlags(t *testing.T) {
 		if i := strings.Index(args, "--filter "); i > 0 {
 			words = append(strings.Fields(args[:i]), "--filter", args[i+len("--filter "):])
 		}
-		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), app.ExitOK)
 		var got []string
 		for line := range strings.Lines(c.out.String()) {
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, ":") {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -27,14 +28,14 @@ func TestInServiceIsAsked(t *testing.T) {
 			changes bool
 			stderr  string
 		}{
-			{"no terminal", holdfastv1.MachineStatus_IN_SERVICE, "", "", false, ExitUsage, false,
+			{"no terminal", holdfastv1.MachineStatus_IN_SERVICE, "", "", false, app.ExitUsage, false,
 				"machine m-9, IN_SERVICE: plan/"},
-			{"wrong answer", holdfastv1.MachineStatus_IN_SERVICE, "", "y\n", true, ExitError, false, `want "m-9"`},
-			{"right answer", holdfastv1.MachineStatus_IN_SERVICE, "", "m-9\n", true, ExitOK, true, "interrupts the host"},
-			{"--yes", holdfastv1.MachineStatus_IN_SERVICE, " --yes", "", false, ExitOK, true, ""},
-			{"--dry-run", holdfastv1.MachineStatus_IN_SERVICE, " --dry-run", "", false, ExitOK, false,
+			{"wrong answer", holdfastv1.MachineStatus_IN_SERVICE, "", "y\n", true, app.ExitError, false, `want "m-9"`},
+			{"right answer", holdfastv1.MachineStatus_IN_SERVICE, "", "m-9\n", true, app.ExitOK, true, "interrupts the host"},
+			{"--yes", holdfastv1.MachineStatus_IN_SERVICE, " --yes", "", false, app.ExitOK, true, ""},
+			{"--dry-run", holdfastv1.MachineStatus_IN_SERVICE, " --dry-run", "", false, app.ExitOK, false,
 				"dry run: 1 machine, 1 IN_SERVICE: plan/"},
-			{"not in service", holdfastv1.MachineStatus_READY, "", "", false, ExitOK, true, ""},
+			{"not in service", holdfastv1.MachineStatus_READY, "", "", false, app.ExitOK, true, ""},
 		} {
 			t.Run(args+"/"+tt.name, func(t *testing.T) {
 				f := fixture()
@@ -66,13 +67,13 @@ func TestDrainVerbs(t *testing.T) {
 		want   *holdfastv1.StartRunRequest
 		stderr string
 	}{
-		{"drain m-9 --detach", ExitUsage, nil,
+		{"drain m-9 --detach", app.ExitUsage, nil,
 			"machine m-9, IN_SERVICE: plan/drain: cordons the node of the machine and evicts its pods"},
-		{"drain m-9 --dry-run", ExitOK, nil, "dry run: 1 machine, 1 IN_SERVICE: plan/drain: cordons the node"},
-		{"drain m-9 --detach --yes", ExitOK, drain(nil), ""},
-		{"drain m-9 --detach --yes --force", ExitOK, drain(map[string]string{"force": "true"}), ""},
-		{"uncordon m-9 --dry-run", ExitOK, nil, "plan/uncordon: lets the cluster place pods on the node"},
-		{"uncordon m-9 --detach", ExitOK, &holdfastv1.StartRunRequest{MachineId: "m-9", PlanId: "plan/uncordon"}, ""},
+		{"drain m-9 --dry-run", app.ExitOK, nil, "dry run: 1 machine, 1 IN_SERVICE: plan/drain: cordons the node"},
+		{"drain m-9 --detach --yes", app.ExitOK, drain(nil), ""},
+		{"drain m-9 --detach --yes --force", app.ExitOK, drain(map[string]string{"force": "true"}), ""},
+		{"uncordon m-9 --dry-run", app.ExitOK, nil, "plan/uncordon: lets the cluster place pods on the node"},
+		{"uncordon m-9 --detach", app.ExitOK, &holdfastv1.StartRunRequest{MachineId: "m-9", PlanId: "plan/uncordon"}, ""},
 	} {
 		f := fixture()
 		f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Status: &holdfastv1.MachineStatus{
@@ -116,7 +117,7 @@ func TestParams(t *testing.T) {
 		if strings.Contains(args, "--selector") {
 			machine = ""
 		}
-		c.wantCode(t, c.run(t, f, strings.Fields("run start "+machine+"--type REPAVE "+args)...), ExitUsage)
+		c.wantCode(t, c.run(t, f, strings.Fields("run start "+machine+"--type REPAVE "+args)...), app.ExitUsage)
 		wantIn(t, args, c.err.String(), want)
 		if got := changes(f); len(got) > 0 {
 			t.Errorf("%s: got changes %v, want none", args, got)

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -92,14 +93,15 @@ func TestConsent(t *testing.T) {
 			changes  bool
 			stderr   string
 		}{
-			{"right answer", "", tt.answer + "\n", true, ExitOK, true, "Type " + tt.answer + " to confirm: "},
-			{"wrong answer", "", "y\n", true, ExitError, false, `: not confirmed: got "y", want "` + tt.answer + `": nothing`},
-			{"end of input", "", "", true, ExitError, false, `not confirmed: got ""`},
-			{"no terminal", "", tt.answer + "\n", false, ExitUsage, false,
+			{"right answer", "", tt.answer + "\n", true, app.ExitOK, true, "Type " + tt.answer + " to confirm: "},
+			{"wrong answer", "", "y\n", true, app.ExitError, false,
+				`: not confirmed: got "y", want "` + tt.answer + `": nothing`},
+			{"end of input", "", "", true, app.ExitError, false, `not confirmed: got ""`},
+			{"no terminal", "", tt.answer + "\n", false, app.ExitUsage, false,
 				": there is no terminal to ask for confirmation: check with --dry-run, then pass --yes\n"},
-			{"--yes", " --yes", "", false, ExitOK, true, ""},
-			{"--dry-run", " --dry-run", "", false, ExitOK, false, "dry run: " + tt.shows},
-			{"--dry-run --yes", " --dry-run --yes", "", false, ExitOK, false, "dry run: " + tt.shows},
+			{"--yes", " --yes", "", false, app.ExitOK, true, ""},
+			{"--dry-run", " --dry-run", "", false, app.ExitOK, false, "dry run: " + tt.shows},
+			{"--dry-run --yes", " --dry-run --yes", "", false, app.ExitOK, false, "dry run: " + tt.shows},
 		} {
 			t.Run(tt.args+"/"+how.name, func(t *testing.T) {
 				f := fixture()
@@ -135,7 +137,7 @@ func TestConsent(t *testing.T) {
 func TestConsentIsForDestructivePlans(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "start", "m-124", "--type", "REBOOT"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "start", "m-124", "--type", "REBOOT"), app.ExitOK)
 	if n := len(asked[*holdfastv1.StartRunRequest](f)); n != 1 {
 		t.Errorf("got %d started runs, want 1", n)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // askingElsewhere are the commands that ask for confirmation and have tests of their own.
@@ -83,7 +85,7 @@ var reading = []string{"get", "list", "watch", "history", "why", "issues", "stat
 // TestVerbsDeclareConsent checks that each command asks for confirmation, only reads, or
 // declares in quiet why a slip is harmless.
 func TestVerbsDeclareConsent(t *testing.T) {
-	root := Root(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root := Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	asking := map[string]bool{}
 	for _, one := range consentCases() {
 		cmd, _, err := root.Find(strings.Fields(one.args))

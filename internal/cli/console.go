@@ -8,12 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func consoleCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func consoleCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "console", Aliases: []string{"consoles"},
 		Short: "List and replay console sessions",
 		Long: `List and replay console sessions: who was attached to the console of a machine, from where, to type or to read. Attach with
@@ -23,13 +25,13 @@ holdfast machine console.`,
 	}, consoleList(a), consoleReplay(a))
 }
 
-func consoleKind() kind[*holdfastv1.ConsoleSession] {
-	return kind[*holdfastv1.ConsoleSession]{
-		noun: "console session", arg: "SESSION", list: "sessions",
-		name:   (*holdfastv1.ConsoleSession).GetSessionId,
-		header: []string{"SESSION", "MACHINE", "USER", "FROM", "ACCESS", "ATTACHED", "DETACHED", "RECORD"},
-		wide:   []string{"RUN", "PEER", "TYPED", "END", "KEPT UNTIL"},
-		row: func(s *holdfastv1.ConsoleSession, now time.Time) []any {
+func consoleKind() output.Kind[*holdfastv1.ConsoleSession] {
+	return output.Kind[*holdfastv1.ConsoleSession]{
+		Noun: "console session", Arg: "SESSION", List: "sessions",
+		Name:   (*holdfastv1.ConsoleSession).GetSessionId,
+		Header: []string{"SESSION", "MACHINE", "USER", "FROM", "ACCESS", "ATTACHED", "DETACHED", "RECORD"},
+		Wide:   []string{"RUN", "PEER", "TYPED", "END", "KEPT UNTIL"},
+		Row: func(s *holdfastv1.ConsoleSession, now time.Time) []any {
 			may := "type"
 			if s.GetReadOnly() {
 				may = "read"
@@ -40,43 +42,43 @@ func consoleKind() kind[*holdfastv1.ConsoleSession] {
 			}
 			return []any{
 				s.GetSessionId(), s.GetMachineId(), s.GetPrincipal(), s.GetSource(), may,
-				age(now, s.GetAttachedAt()), age(now, s.GetDetachedAt()), record,
-				s.GetRunId(), s.GetPeer(), strconv.FormatInt(s.GetTypedBytes(), 10), s.GetEnd(), stamp(s.GetKeepUntil()),
+				app.Age(now, s.GetAttachedAt()), app.Age(now, s.GetDetachedAt()), record,
+				s.GetRunId(), s.GetPeer(), strconv.FormatInt(s.GetTypedBytes(), 10), s.GetEnd(), app.Stamp(s.GetKeepUntil()),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.ConsoleSession, string, error) {
-			r, err := c.Consoles().ListConsoleSessions(ctx, &holdfastv1.ListConsoleSessionsRequest{Filter: q.filter,
-				PageSize: q.size, PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.ConsoleSession, string, error) {
+			r, err := c.Consoles().ListConsoleSessions(ctx, &holdfastv1.ListConsoleSessionsRequest{Filter: q.Filter,
+				PageSize: q.Size, PageToken: q.Token})
 			return r.GetSessions(), r.GetNextPageToken(), err
 		},
 	}
 }
 
-func consoleList(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.ConsoleSession]{
-		short: "List console sessions, newest first",
-		example: `  holdfast console list
+func consoleList(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.ConsoleSession]{
+		Short: "List console sessions, newest first",
+		Example: `  holdfast console list
   holdfast console list --filter 'machine_id = m-123 AND read_only = false' -o wide`,
-		kind: consoleKind(), filter: "machine_id = m-123",
+		Kind: consoleKind(), Filter: "machine_id = m-123",
 	})
 }
 
 // longPause bounds the pauses of a replay.
 const longPause = 2 * time.Second
 
-func consoleReplay(a *app) *cobra.Command {
+func consoleReplay(a *app.App) *cobra.Command {
 	var raw, timed bool
 	cmd := &cobra.Command{
-		Use: "replay SESSION", Args: exactly("SESSION"), ValidArgsFunction: a.complete(consoleKind().names),
+		Use: "replay SESSION", Args: app.Exactly("SESSION"), ValidArgsFunction: a.Complete(consoleKind().Names),
 		Short: "Print the recorded output of a console session",
 		Long: `Print the recorded output of a console session. Peers record it if record_consoles is set. Input is not recorded, unless the
 machine has echoed it. Without --raw, control characters are replaced and terminal sequences left out.`,
 		Example: `  holdfast console replay con-019b2f4c7d1-5e6f7a
   holdfast console replay con-019b2f4c7d1-5e6f7a --timed --raw`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			ctx, cancel := a.patience(ctx, 0)
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
+			ctx, cancel := a.Patience(ctx, 0)
 			defer cancel()
-			out, last := a.foreign(raw), time.Time{}
+			out, last := a.Foreign(raw), time.Time{}
 			err := c.ReplayConsole(ctx, args[0], func(o *holdfastv1.ConsoleOutput) error {
 				at := o.GetAt().AsTime()
 				if timed && !last.IsZero() {
@@ -88,7 +90,7 @@ machine has echoed it. Without --raw, control characters are replaced and termin
 				_, err := out.Write(o.GetData())
 				return err
 			})
-			return failed(err, "replay console session %s", args[0])
+			return app.Failed(err, "replay console session %s", args[0])
 		}),
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the machine, with its control sequences")

@@ -12,12 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
 
-func contextCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func contextCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "context", Aliases: []string{"ctx"},
 		Short: "Manage named clusters in the config file",
 		Long: `Manage named clusters in ~/.config/holdfast/config.yaml (or HOLDFAST_CONTEXTS). The file may contain tokens: it
@@ -33,7 +34,7 @@ variables HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST
 }
 
 // changeContexts changes the config file.
-func changeContexts(a *app, change func(*profile.File) error) error {
+func changeContexts(a *app.App, change func(*profile.File) error) error {
 	path, err := profile.Path(a.Getenv)
 	if err != nil {
 		return err
@@ -48,9 +49,9 @@ func changeContexts(a *app, change func(*profile.File) error) error {
 	return profile.Save(path, f)
 }
 
-func contextUse(a *app) *cobra.Command {
+func contextUse(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "use CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: completeContexts(a),
+		Use: "use CONTEXT", Args: app.Exactly("CONTEXT"), ValidArgsFunction: completeContexts(a),
 		Short:   "Select the current context",
 		Example: "  holdfast context use prod",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -62,18 +63,18 @@ func contextUse(a *app) *cobra.Command {
 				return nil
 			})
 			if err == nil {
-				a.note("context %s is the current one", args[0])
+				a.Note("context %s is the current one", args[0])
 			}
 			return err
 		},
 	}
 }
 
-func contextSet(a *app) *cobra.Command {
+func contextSet(a *app.App) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "set CONTEXT [--addr …] [--token …] [--ca …] [--cert …] [--key …]",
 		DisableFlagsInUseLine: true,
-		Args:                  exactly("CONTEXT"),
+		Args:                  app.Exactly("CONTEXT"),
 		ValidArgsFunction:     completeContexts(a),
 		Short:                 "Add a context, or change one",
 		Long: `Add a context, or change one; omitted flags keep their value. The first context becomes the current one.
@@ -81,7 +82,7 @@ func contextSet(a *app) *cobra.Command {
 		Example: `  holdfast context set lab --addr 127.0.0.1:7400
   holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400 --ca /etc/holdfast/ca.pem --token - < token`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			token := a.globals.token
+			token := a.Globals.Token
 			if token == "-" {
 				line, err := bufio.NewReader(a.In).ReadString('\n')
 				if token = strings.TrimSpace(line); token == "" {
@@ -109,13 +110,13 @@ func contextSet(a *app) *cobra.Command {
 }
 
 // changedContext returns a context with the flags of a command.
-func changedContext(a *app, cmd *cobra.Command, f *profile.File, name, token string) (profile.Context, error) {
+func changedContext(a *app.App, cmd *cobra.Command, f *profile.File, name, token string) (profile.Context, error) {
 	if err := profile.CheckName(name); err != nil {
-		return profile.Context{}, usagef("%s: %s", cmd.CommandPath(), err)
+		return profile.Context{}, app.Usagef("%s: %s", cmd.CommandPath(), err)
 	}
 	c, known := f.Contexts[name]
 	if cmd.Flags().Changed("token") {
-		if err := checkToken(token); err != nil {
+		if err := app.CheckToken(token); err != nil {
 			return c, err
 		}
 		c.Token = token
@@ -135,28 +136,28 @@ func changedContext(a *app, cmd *cobra.Command, f *profile.File, name, token str
 	}
 	if cmd.Flags().Changed("addr") {
 		c.Addrs = nil
-		addrs, err := splitAddrs(a.globals.addr)
+		addrs, err := app.SplitAddrs(a.Globals.Addr)
 		if err != nil {
 			return c, err
 		}
 		for _, text := range addrs {
 			addr, err := client.ParseAddr(text)
 			if err != nil {
-				return c, usagef("--addr: %s", err)
+				return c, app.Usagef("--addr: %s", err)
 			}
 			c.Addrs = append(c.Addrs, addr)
 		}
 	}
 	if !known && len(c.Addrs) == 0 {
-		return c, usagef("%s: --addr is missing: a new context needs the addresses of its peers", cmd.CommandPath())
+		return c, app.Usagef("%s: --addr is missing: a new context needs the addresses of its peers", cmd.CommandPath())
 	}
 	return c, nil
 }
 
 // noteUnusable shows a context that was set, and why it cannot be used yet.
-func noteUnusable(a *app, name string, c profile.Context) {
-	a.note("context %s: %s", name, strings.Join(c.Addrs, ","))
-	settings, err := loadTLS(c)
+func noteUnusable(a *app.App, name string, c profile.Context) {
+	a.Note("context %s: %s", name, strings.Join(c.Addrs, ","))
+	settings, err := app.LoadTLS(c)
 	if err == nil {
 		var conn *client.Client // it connects at the first call
 		if conn, err = client.Dial(client.Config{Addrs: c.Addrs, Token: c.Token, TLS: settings}); err == nil {
@@ -164,13 +165,13 @@ func noteUnusable(a *app, name string, c profile.Context) {
 		}
 	}
 	if err != nil {
-		a.note("note: context %s cannot be used yet: %s", name, err)
+		a.Note("note: context %s cannot be used yet: %s", name, err)
 	}
 }
 
-func contextDelete(a *app) *cobra.Command {
+func contextDelete(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: completeContexts(a),
+		Use: "delete CONTEXT", Args: app.Exactly("CONTEXT"), ValidArgsFunction: completeContexts(a),
 		Short:   "Delete a context",
 		Example: "  holdfast context delete lab",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -197,7 +198,7 @@ func contextDelete(a *app) *cobra.Command {
 }
 
 // completeContexts completes the name of a context.
-func completeContexts(a *app) cobra.CompletionFunc {
+func completeContexts(a *app.App) cobra.CompletionFunc {
 	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		path, err := profile.Path(a.Getenv)
 		if err != nil || len(given) > 0 {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
@@ -25,7 +27,7 @@ type listedContext struct {
 }
 
 // listContexts returns all contexts by name, and the path of their file.
-func listContexts(a *app) ([]listedContext, string, error) {
+func listContexts(a *app.App) ([]listedContext, string, error) {
 	path, err := profile.Path(a.Getenv)
 	if err != nil {
 		return nil, "", err
@@ -48,10 +50,10 @@ type listedContexts struct {
 	Contexts []listedContext `json:"contexts"`
 }
 
-func contextList(a *app) *cobra.Command {
-	var o output
+func contextList(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
+		Use: "list", Aliases: []string{"ls"}, Args: app.Exactly(),
 		Short: "List the contexts; the current one has a star",
 		Example: `  holdfast context list
   holdfast context list -o name`,
@@ -61,30 +63,30 @@ func contextList(a *app) *cobra.Command {
 				return err
 			}
 			if len(all) == 0 {
-				a.note("note: %s has no contexts: see: holdfast context set --help", path)
+				a.Note("note: %s has no contexts: see: holdfast context set --help", path)
 			}
 			return printContexts(a, &o, all)
 		},
 	}
-	o.register(cmd, documentShape[listedContexts]("a list of contexts"))
+	o.Register(cmd, output.DocumentShape[listedContexts]("a list of contexts"))
 	return cmd
 }
 
-func printContexts(a *app, o *output, all []listedContext) error {
+func printContexts(a *app.App, o *output.Flags, all []listedContext) error {
 	switch {
-	case o.format == formatName:
+	case o.Format == output.FormatName:
 		for _, c := range all {
 			if _, err := fmt.Fprintln(a.Out, c.Name); err != nil {
 				return err
 			}
 		}
 		return nil
-	case !o.table():
+	case !o.Table():
 		raw, err := json.Marshal(listedContexts{all})
 		if err != nil {
 			return fmt.Errorf("write contexts: %w", err)
 		}
-		return printDocument(a, o, raw)
+		return output.PrintDocument(a, o, raw)
 	}
 	t := render.NewTable("CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA")
 	for _, c := range all {
@@ -92,12 +94,12 @@ func printContexts(a *app, o *output, all []listedContext) error {
 		token := map[bool]string{true: "set"}[c.Token]
 		t.Row(star, c.Name, strings.Join(c.Addrs, ","), token, c.CA)
 	}
-	return printTable(a, o, t)
+	return output.PrintTable(a, o, t)
 }
 
-func contextCurrent(a *app) *cobra.Command {
+func contextCurrent(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "current", Args: exactly(),
+		Use: "current", Args: app.Exactly(),
 		Short:   "Show the name of the current context",
 		Example: "  holdfast context current",
 		RunE: func(*cobra.Command, []string) error {
@@ -111,7 +113,7 @@ func contextCurrent(a *app) *cobra.Command {
 					return err
 				}
 			}
-			return exitf(ExitNotFound, "no context is selected: see: holdfast context use --help")
+			return app.Exitf(app.ExitNotFound, "no context is selected: see: holdfast context use --help")
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
 
@@ -23,13 +24,13 @@ func TestContexts(t *testing.T) {
 		c.wantCode(t, c.run(t, nil, args...), want)
 		return c
 	}
-	run(ExitOK, "", nil, "context", "set", "lab", "--addr", f.addr)
-	run(ExitOK, "s3cret\n", nil, "context", "set", "prod", "--addr", "127.0.0.1:1,127.0.0.1:2", "--token", "-")
+	run(app.ExitOK, "", nil, "context", "set", "lab", "--addr", f.addr)
+	run(app.ExitOK, "s3cret\n", nil, "context", "set", "prod", "--addr", "127.0.0.1:1,127.0.0.1:2", "--token", "-")
 
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("config file: got %v (%v), want mode 0600", info.Mode(), err)
 	}
-	list := run(ExitOK, "", nil, "context", "list").out.String()
+	list := run(app.ExitOK, "", nil, "context", "list").out.String()
 	var rows [][]string
 	for line := range strings.Lines(list) {
 		rows = append(rows, strings.Fields(line))
@@ -44,35 +45,35 @@ func TestContexts(t *testing.T) {
 	}
 
 	// The first context is the current one.
-	if got := run(ExitOK, "", nil, "machine", "list", "-o", "name").out.String(); !strings.Contains(got, "m-123") {
+	if got := run(app.ExitOK, "", nil, "machine", "list", "-o", "name").out.String(); !strings.Contains(got, "m-123") {
 		t.Errorf("machines of the current context: got %q", got)
 	}
 	if got := f.meta.Get("authorization"); len(got) != 0 {
 		t.Errorf("got authorization %q, want none, because lab has no token", got)
 	}
-	run(ExitOK, "", nil, "context", "use", "prod")
-	run(ExitUnavailable, "", nil, "machine", "list", "--timeout", "2s")
-	run(ExitOK, "", nil, "--context", "lab", "machine", "list")
-	run(ExitOK, "", map[string]string{"HOLDFAST_CONTEXT": "lab"}, "machine", "list")
+	run(app.ExitOK, "", nil, "context", "use", "prod")
+	run(app.ExitUnavailable, "", nil, "machine", "list", "--timeout", "2s")
+	run(app.ExitOK, "", nil, "--context", "lab", "machine", "list")
+	run(app.ExitOK, "", map[string]string{"HOLDFAST_CONTEXT": "lab"}, "machine", "list")
 
 	// An explicit address must not get the current context's token.
-	run(ExitOK, "", map[string]string{"HOLDFAST_ADDR": f.addr}, "machine", "list")
+	run(app.ExitOK, "", map[string]string{"HOLDFAST_ADDR": f.addr}, "machine", "list")
 	if got := f.meta.Get("authorization"); len(got) != 0 {
 		t.Errorf("got authorization %q, want none, because the token is prod's", got)
 	}
-	run(ExitOK, "", nil, "--context", "prod", "--addr", f.addr, "machine", "list")
+	run(app.ExitOK, "", nil, "--context", "prod", "--addr", f.addr, "machine", "list")
 	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer s3cret" {
 		t.Errorf("got authorization %q, want prod's, which was named", got)
 	}
-	run(ExitOK, "", map[string]string{"HOLDFAST_TOKEN": "other"}, "--addr", f.addr, "machine", "list")
+	run(app.ExitOK, "", map[string]string{"HOLDFAST_TOKEN": "other"}, "--addr", f.addr, "machine", "list")
 	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer other" {
 		t.Errorf("got authorization %q, want that of the environment", got)
 	}
 
-	run(ExitNotFound, "", nil, "context", "use", "nowhere")
-	run(ExitNotFound, "", nil, "--context", "nowhere", "machine", "list")
-	run(ExitOK, "", nil, "context", "delete", "prod")
-	if got := run(ExitOK, "", nil, "context", "list").out.String(); strings.Contains(got, "prod") {
+	run(app.ExitNotFound, "", nil, "context", "use", "nowhere")
+	run(app.ExitNotFound, "", nil, "--context", "nowhere", "machine", "list")
+	run(app.ExitOK, "", nil, "context", "delete", "prod")
+	if got := run(app.ExitOK, "", nil, "context", "list").out.String(); strings.Contains(got, "prod") {
 		t.Errorf("got context prod, want it removed:\n%s", got)
 	}
 }
@@ -94,7 +95,7 @@ func TestContextSetRefuses(t *testing.T) {
 		{[]string{"c"}, "--addr is missing"},
 	} {
 		c := command{env: map[string]string{"HOME": home}}
-		c.wantCode(t, c.run(t, nil, append([]string{"context", "set"}, tt.args...)...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, append([]string{"context", "set"}, tt.args...)...), app.ExitUsage)
 		wantIn(t, strings.Join(tt.args, " "), c.err.String(), tt.want)
 	}
 	if _, err := os.Stat(filepath.Join(home, ".config", "holdfast", "config.yaml")); err == nil {
@@ -107,7 +108,8 @@ func TestContextSetRefuses(t *testing.T) {
 func TestContextSetShowsTheContext(t *testing.T) {
 	home := t.TempDir()
 	c := command{env: map[string]string{"HOME": home}}
-	c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "peer-1, 10.0.0.2:7500", "--ca", "none/ca.pem"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "peer-1, 10.0.0.2:7500", "--ca", "none/ca.pem"),
+		app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "context lab: peer-1:7400,10.0.0.2:7500\n", "context lab cannot be used yet: ",
 		"none/ca.pem")
 	f, err := profile.Load(filepath.Join(home, ".config", "holdfast", "config.yaml"))
@@ -125,7 +127,7 @@ func TestReadableConfigFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := command{env: map[string]string{"HOLDFAST_CONFIG": path}}
-	c.wantCode(t, c.run(t, nil, "machine", "list"), ExitError)
+	c.wantCode(t, c.run(t, nil, "machine", "list"), app.ExitError)
 	want := "error: read config file " + path +
 		": others can read it (mode 0640) and it may hold a token: run: chmod 600 " + path + "\n"
 	if c.err.String() != want {
@@ -148,7 +150,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		{[]string{"--addr", "10.0.0.1:7400", "--token", "s3cret"}, "refusing to send the token without TLS"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), app.ExitUsage)
 		wantIn(t, "stderr", c.err.String(), tt.want)
 		if strings.Contains(c.err.String(), "s3cret") {
 			t.Errorf("got the token in stderr: %s", c.err.String())
@@ -159,13 +161,13 @@ func TestTLSFilesAreChecked(t *testing.T) {
 func TestVersion(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, nil, "version"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "version"), app.ExitOK)
 	wantIn(t, "out", c.out.String(), "holdfast ", "go1.")
 	c = command{}
-	c.wantCode(t, c.run(t, f, "version", "--server"), ExitOK)
+	c.wantCode(t, c.run(t, f, "version", "--server"), app.ExitOK)
 	wantIn(t, "out", c.out.String(), "peer-1   v1.2.0", "peer-3   -         -       connection refused")
 	c = command{}
-	c.wantCode(t, c.run(t, f, "version", "--server", "-o", "json"), ExitOK)
+	c.wantCode(t, c.run(t, f, "version", "--server", "-o", "json"), app.ExitOK)
 	wantIn(t, "out", c.out.String(), `"client": {`, `"peer": "peer-2"`)
 }
 
@@ -189,10 +191,10 @@ func TestCompletion(t *testing.T) {
 		{[]string{"machine", "list", "--filter", "phase = READY AND po"}, "phase = READY AND pool\n"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, tt.args...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, tt.args...)...), app.ExitOK)
 		wantIn(t, strings.Join(tt.args, " "), c.out.String(), tt.want)
 	}
 	var c command
-	c.wantCode(t, c.run(t, nil, "completion", "bash"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "completion", "bash"), app.ExitOK)
 	wantIn(t, "script", c.out.String(), "holdfast")
 }

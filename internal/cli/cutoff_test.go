@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // TestInterruptedCommandFails checks that a command with an end that is interrupted before it has
@@ -33,7 +35,7 @@ func TestInterruptedCommandFails(t *testing.T) {
 			go func() { done <- c.run(t, f, strings.Fields(tt.args)...) }()
 			<-f.watching
 			cancel()
-			c.wantCode(t, <-done, ExitError)
+			c.wantCode(t, <-done, app.ExitError)
 			wantIn(t, "stderr", c.err.String(), tt.err, "interrupted")
 			if tt.none != "" && strings.Contains(c.out.String(), tt.none) {
 				t.Errorf("got a verdict in stdout:\n%s", c.out.String())
@@ -49,8 +51,8 @@ func TestInterruptedInstallWatch(t *testing.T) {
 		want int
 		err  string
 	}{
-		"interrupted": {"", ExitError, "watch install of m-slow: interrupted while it is at writing: it goes on"},
-		"timeout": {" --timeout 1s", ExitTimeout,
+		"interrupted": {"", app.ExitError, "watch install of m-slow: interrupted while it is at writing: it goes on"},
+		"timeout": {" --timeout 1s", app.ExitTimeout,
 			"watch install of m-slow: time is up while it is at writing: it goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +78,7 @@ func TestTimeIsUpBeforeTheRunIsRead(t *testing.T) {
 	f.refuse = always(status.Error(codes.DeadlineExceeded, "slow"))
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "wait", "run-789", "--timeout", "50ms"), ExitTimeout)
+	c.wantCode(t, c.run(t, f, "run", "wait", "run-789", "--timeout", "50ms"), app.ExitTimeout)
 	want := "error: wait for run run-789: time is up after 50ms: it goes on: see: holdfast run watch run-789\n"
 	if got := c.err.String(); got != want {
 		t.Errorf("got stderr %q, want %q", got, want)

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // verbsPage is the page with the table of all verbs, between the markers.
@@ -32,7 +34,7 @@ func TestVerbsInDocs(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s: got no table between %q and %q", verbsPage, verbsBegin, verbsEnd)
 	}
-	root := Root(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root := Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	want := "\n| command | what it does |\n|---|---|\n" + verbRows(root) + "\n"
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(verbsPage, []byte(before+verbsBegin+want+verbsEnd+after), 0o644); err != nil {
@@ -47,7 +49,7 @@ func TestVerbsInDocs(t *testing.T) {
 
 // TestCommandsInHelp checks that the commands that a help text names exist.
 func TestCommandsInHelp(t *testing.T) {
-	root := Root(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root := Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		text := cmd.Long + "\n" + cmd.Example

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -31,19 +32,19 @@ func TestEdit(t *testing.T) {
 		code, runs         int
 		stderr             string
 	}{
-		{"a change", "machine edit m-123", `sed -i 's/rack: r7/rack: r8/' "$1"`, ExitOK, 1, ""},
-		{"no change", "machine edit m-123", "true", ExitOK, 1, "machine m-123 is unchanged\n"},
-		{"an empty file", "machine edit m-123", `: > "$1"`, ExitOK, 1, "machine m-123 is unchanged\n"},
+		{"a change", "machine edit m-123", `sed -i 's/rack: r7/rack: r8/' "$1"`, app.ExitOK, 1, ""},
+		{"no change", "machine edit m-123", "true", app.ExitOK, 1, "machine m-123 is unchanged\n"},
+		{"an empty file", "machine edit m-123", `: > "$1"`, app.ExitOK, 1, "machine m-123 is unchanged\n"},
 		{"mended", "machine edit m-123", `grep -q '^# .*did you mean rack' "$1" && sed -i 's/rak: r7/rack: r8/' "$1" ||
-sed -i 's/rack: r7/rak: r7/' "$1"`, ExitOK, 2, ""},
-		{"given up", "machine edit m-123", `sed -i 's/rack: r7/rak: r7/' "$1"`, ExitUsage, 2,
+sed -i 's/rack: r7/rak: r7/' "$1"`, app.ExitOK, 2, ""},
+		{"given up", "machine edit m-123", `sed -i 's/rack: r7/rak: r7/' "$1"`, app.ExitUsage, 2,
 			`unknown key "rak" in "spec": did you mean rack?`},
-		{"another id", "machine edit m-123", `sed -i 's/m-123/m-124/' "$1"`, ExitUsage, 2,
+		{"another id", "machine edit m-123", `sed -i 's/m-123/m-124/' "$1"`, app.ExitUsage, 2,
 			"the text must have one machine with the id m-123"},
-		{"no pool", "machine edit m-123", `sed -i 's/rack: r7/pool: nowhere/' "$1"`, ExitNotFound, 2,
+		{"no pool", "machine edit m-123", `sed -i 's/rack: r7/pool: nowhere/' "$1"`, app.ExitNotFound, 2,
 			`there is no pool "nowhere"`},
-		{"the editor fails", "machine edit m-123", "exit 3", ExitError, 1, "exit status 3"},
-		{"no machine", "machine edit nobody", "true", ExitNotFound, 0, `machine "nobody" not found`},
+		{"the editor fails", "machine edit m-123", "exit 3", app.ExitError, 1, "exit status 3"},
+		{"no machine", "machine edit nobody", "true", app.ExitNotFound, 0, `machine "nobody" not found`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -58,7 +59,7 @@ sed -i 's/rack: r7/rak: r7/' "$1"`, ExitOK, 2, ""},
 				t.Errorf("got %d runs of the editor, want %d; stderr:\n%s", got, tt.runs, c.err.String())
 			}
 			got := asked[*holdfastv1.UpdateMachineRequest](f)
-			if stored := tt.code == ExitOK && tt.stderr == ""; stored != (len(got) == 1) {
+			if stored := tt.code == app.ExitOK && tt.stderr == ""; stored != (len(got) == 1) {
 				t.Fatalf("got requests %v", got)
 			}
 			if len(got) > 0 {
@@ -91,7 +92,7 @@ func TestEditConflict(t *testing.T) {
 	startCluster(t, f)
 	t.Setenv("TMPDIR", t.TempDir())
 	c := command{env: map[string]string{"EDITOR": asEditor(t, `sed -i 's/rack: r7/rack: r8/' "$1"`)}}
-	c.wantCode(t, c.run(t, f, "machine", "edit", "m-123"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "machine", "edit", "m-123"), app.ExitConflict)
 	wantIn(t, "stderr", c.err.String(), `edit machine m-123: it was changed meanwhile: spec.rack: "r7" → "r9"`)
 	if got := changes(f); len(got) > 0 {
 		t.Errorf("got changes %v, want none", got)
@@ -106,14 +107,14 @@ func TestEditPlanAndPool(t *testing.T) {
 	startCluster(t, f)
 	t.Setenv("TMPDIR", t.TempDir())
 	c := command{env: map[string]string{"EDITOR": asEditor(t, `sed -i 's/name: reboot/name: again/; s/: b$/: c/' "$1"`)}}
-	c.wantCode(t, c.run(t, f, "plan", "edit", "mine"), ExitOK)
+	c.wantCode(t, c.run(t, f, "plan", "edit", "mine"), app.ExitOK)
 	want := &holdfastv1.CreatePlanRequest{Replace: true, Plan: &holdfastv1.Plan{PlanId: "mine", Steps: []*holdfastv1.Step{
 		{Name: "again", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{}}}}}}
 	if diff := cmp.Diff([]*holdfastv1.CreatePlanRequest{want}, asked[*holdfastv1.CreatePlanRequest](f),
 		protocmp.Transform()); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	c.wantCode(t, c.run(t, f, "pool", "edit", "cpu"), ExitOK)
+	c.wantCode(t, c.run(t, f, "pool", "edit", "cpu"), app.ExitOK)
 	pool := &holdfastv1.Pool{PoolId: "cpu", Provider: "generic", Labels: map[string]string{"a": "c"}}
 	if diff := cmp.Diff([]*holdfastv1.CreatePoolRequest{{Pool: pool}}, asked[*holdfastv1.CreatePoolRequest](f),
 		protocmp.Transform()); diff != "" {
@@ -122,5 +123,5 @@ func TestEditPlanAndPool(t *testing.T) {
 	// A refused plan opens the editor again.
 	f.refuse = always(refusal(t, codes.FailedPrecondition, "a run refers to it"))
 	c = command{env: c.env}
-	c.wantCode(t, c.run(t, f, "plan", "edit", "mine"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "plan", "edit", "mine"), app.ExitConflict)
 }

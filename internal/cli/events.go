@@ -9,24 +9,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func eventsCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func eventsCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "events", Aliases: []string{"event"},
 		Short:   "Follow events of machines, runs and services",
 		Example: "  holdfast events watch",
 	}, eventsWatch(a))
 }
 
-func eventsWatch(a *app) *cobra.Command {
-	var o output
+func eventsWatch(a *app.App) *cobra.Command {
+	var o output.Flags
 	var filter string
 	var cursor uint64
 	cmd := &cobra.Command{
-		Use: "watch", Args: exactly(),
+		Use: "watch", Args: app.Exactly(),
 		Short: "Follow all events in one order",
 		Long: `Follow events of machines, runs and services until Ctrl-C: phases, states of nodes and agents, conditions and
 inventory, started and ended runs, new and lost services. Each event is one line; -o json prints all of it, with its
@@ -37,8 +39,8 @@ With --cursor it starts after that event; the last 65,536 events are kept.`,
   holdfast events watch --filter 'type = "run.failed" OR type = "machine.condition"'
   holdfast events watch --filter 'machine_id = m-123' -o json
   holdfast events watch --cursor 4711`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			ctx, cancel := a.patience(ctx, 0)
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+			ctx, cancel := a.Patience(ctx, 0)
 			defer cancel()
 			err := c.WatchEvents(ctx, filter, cursor, func(e *holdfastv1.Event) error {
 				if e.GetType() == "" {
@@ -46,21 +48,21 @@ With --cursor it starts after that event; the last 65,536 events are kept.`,
 				}
 				return printEvent(a, &o, e)
 			})
-			return failed(ended(ctx, err), "watch events")
+			return app.Failed(output.Ended(ctx, err), "watch events")
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	cmd.Flags().StringVar(&filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
-	allowEmpty(cmd.Flags(), "filter")
+	app.AllowEmpty(cmd.Flags(), "filter")
 	cmd.Flags().Uint64Var(&cursor, "cursor", 0, "go on after the event with this cursor, instead of from now on")
 	return cmd
 }
 
-func printEvent(a *app, o *output, e *holdfastv1.Event) error {
+func printEvent(a *app.App, o *output.Flags, e *holdfastv1.Event) error {
 	switch {
-	case o.structured():
-		return printStream(a, o, e)
-	case o.format == formatName:
+	case o.Structured():
+		return output.PrintStream(a, o, e)
+	case o.Format == output.FormatName:
 		_, err := fmt.Fprintln(a.Out, e.GetCursor())
 		return err
 	}
@@ -70,7 +72,7 @@ func printEvent(a *app, o *output, e *holdfastv1.Event) error {
 
 // eventLine returns an event as text: time, type, subject and change.
 func eventLine(e *holdfastv1.Event) string {
-	words := []string{stamp(e.GetAt()), e.GetType()}
+	words := []string{app.Stamp(e.GetAt()), e.GetType()}
 	add := func(s ...string) {
 		for _, w := range s {
 			if w != "" {

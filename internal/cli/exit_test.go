@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spf13/cobra"
-
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -112,7 +112,7 @@ func TestUsageErrors(t *testing.T) {
 		t.Run(tt.args, func(t *testing.T) {
 			f := startCluster(t, fixture())
 			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitUsage)
+			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), app.ExitUsage)
 			wantIn(t, "stderr", c.err.String(), "error: ", tt.want)
 			if n := strings.Count(c.err.String(), "\n"); n != 1 {
 				t.Errorf("got %d lines in stderr, want 1:\n%s", n, c.err.String())
@@ -127,7 +127,7 @@ func TestUsageErrors(t *testing.T) {
 func TestNounsShowTheirHelp(t *testing.T) {
 	for _, noun := range []string{"machine", "plan", "run", "cluster", "context"} {
 		var c command
-		c.wantCode(t, c.run(t, nil, noun), ExitOK)
+		c.wantCode(t, c.run(t, nil, noun), app.ExitOK)
 		wantIn(t, "help of "+noun, c.out.String(), "Commands:", "holdfast "+noun+" COMMAND")
 	}
 }
@@ -137,15 +137,15 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		code codes.Code
 		want int
 	}{
-		{codes.InvalidArgument, ExitUsage},
-		{codes.NotFound, ExitNotFound},
-		{codes.AlreadyExists, ExitConflict},
-		{codes.FailedPrecondition, ExitConflict},
-		{codes.Aborted, ExitConflict},
-		{codes.PermissionDenied, ExitError},
-		{codes.Unauthenticated, ExitError},
-		{codes.Unimplemented, ExitError},
-		{codes.Internal, ExitError},
+		{codes.InvalidArgument, app.ExitUsage},
+		{codes.NotFound, app.ExitNotFound},
+		{codes.AlreadyExists, app.ExitConflict},
+		{codes.FailedPrecondition, app.ExitConflict},
+		{codes.Aborted, app.ExitConflict},
+		{codes.PermissionDenied, app.ExitError},
+		{codes.Unauthenticated, app.ExitError},
+		{codes.Unimplemented, app.ExitError},
+		{codes.Internal, app.ExitError},
 	} {
 		f := fixture()
 		f.refuse = always(refusal(t, tt.code, `machine "m-1" is in the way`))
@@ -178,7 +178,7 @@ func TestFieldViolationsAreListed(t *testing.T) {
 		"not a MAC address", "labels", "too many"))
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), app.ExitUsage)
 	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  " +
 		"labels: too many\n"
 	if got := c.err.String(); got != want {
@@ -199,7 +199,7 @@ func TestNotFoundHasRemedy(t *testing.T) {
 		f.refuse = always(withReason(t, codes.NotFound, "it was not found", tt.reason))
 		startCluster(t, f)
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitNotFound)
+		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), app.ExitNotFound)
 		if got := c.err.String(); got != tt.want {
 			t.Errorf("%s: got stderr %q, want %q", tt.args, got, tt.want)
 		}
@@ -211,19 +211,19 @@ func TestPortOfHTTP(t *testing.T) {
 	defer web.Close()
 	var c command
 	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()),
-		ExitUnavailable)
+		app.ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "that is an HTTP port: give the port of the gRPC API")
 }
 
 func TestUnavailable(t *testing.T) {
 	var c command
 	c.env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
-	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "2s"), ExitUnavailable)
+	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "2s"), app.ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "error: list machines: no response", "127.0.0.1:1", "connection refused",
 		"HOLDFAST_ADDR")
 
 	c = command{env: c.env}
-	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), ExitUnavailable)
+	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), app.ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "error: watch runs: no response", "127.0.0.1:1", "connection refused")
 }
 
@@ -232,7 +232,7 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 	f.refuse = always(status.Error(codes.Unavailable, "leadership lost"))
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "delete", "m-1", "--yes"), ExitUnavailable)
+	c.wantCode(t, c.run(t, f, "machine", "delete", "m-1", "--yes"), app.ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "delete machine m-1: the outcome is unknown", "leadership lost", "read it back")
 }
 
@@ -246,7 +246,7 @@ func TestTimeout(t *testing.T) {
 	}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "--timeout", "100ms"), ExitTimeout)
+	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "--timeout", "100ms"), app.ExitTimeout)
 	wantIn(t, "stderr", c.err.String(), "--timeout")
 }
 
@@ -256,7 +256,7 @@ func TestNoLeader(t *testing.T) {
 	f.cluster.Problem = "no leader: peer-1 and peer-3 do not answer"
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "cluster", "status"), ExitUnavailable)
+	c.wantCode(t, c.run(t, f, "cluster", "status"), app.ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none", "peer-3")
 	wantIn(t, "stderr", c.err.String(),
 		"cluster status: no leader: peer-1 and peer-3 do not answer (according to peer-2)\n")
@@ -267,7 +267,7 @@ func TestWaitForLeader(t *testing.T) {
 	f.elects.Store(2)
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait"), ExitOK)
+	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait"), app.ExitOK)
 	wantIn(t, "out", c.out.String(), "leader peer-1")
 	if left := f.elects.Load(); left >= 0 {
 		t.Errorf("got an answer, but %d reads without a leader are left", left)
@@ -275,13 +275,13 @@ func TestWaitForLeader(t *testing.T) {
 
 	f.elects.Store(1 << 30)
 	c = command{}
-	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait=300ms"), ExitUnavailable)
+	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait=300ms"), app.ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	c = command{ctx: ctx}
-	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait", "--timeout", "300ms"), ExitUnavailable)
+	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait", "--timeout", "300ms"), app.ExitUnavailable)
 }
 
 func TestFlagsAnywhere(t *testing.T) {
@@ -292,7 +292,7 @@ func TestFlagsAnywhere(t *testing.T) {
 		{"machine", "get", "m-123", "-o", "name", "--stale"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, args...), ExitOK)
+		c.wantCode(t, c.run(t, f, args...), app.ExitOK)
 		if c.out.String() != "m-123\n" {
 			t.Errorf("%v: got output %q, want m-123", args, c.out.String())
 		}
@@ -307,16 +307,16 @@ func TestExitCodeOfOtherErrors(t *testing.T) {
 		err  error
 		want int
 	}{
-		{nil, ExitOK},
-		{errors.New("anything"), ExitError},
-		{fmt.Errorf("wait: %w", context.DeadlineExceeded), ExitTimeout},
-		{fmt.Errorf("start: %w", &runError{run: &holdfastv1.Run{}}), ExitRunFailed},
-		{fmt.Errorf("serve: %w", exitf(42, "")), 42},
-		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}), ExitUsage},
-		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), ExitError},
-		{fs.ErrNotExist, ExitError},
+		{nil, app.ExitOK},
+		{errors.New("anything"), app.ExitError},
+		{fmt.Errorf("wait: %w", context.DeadlineExceeded), app.ExitTimeout},
+		{fmt.Errorf("start: %w", &runError{run: &holdfastv1.Run{}}), app.ExitRunFailed},
+		{fmt.Errorf("serve: %w", app.Exitf(42, "")), 42},
+		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}), app.ExitUsage},
+		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), app.ExitError},
+		{fs.ErrNotExist, app.ExitError},
 	} {
-		if got := ExitCode(tt.err); got != tt.want {
+		if got := app.ExitCode(tt.err); got != tt.want {
 			t.Errorf("ExitCode(%v): got %d, want %d", tt.err, got, tt.want)
 		}
 	}
@@ -326,16 +326,17 @@ func TestExitCodeOfOtherErrors(t *testing.T) {
 func TestOtherCommands(t *testing.T) {
 	var addr string
 	other := &cobra.Command{Use: "fake-hardware", Short: "Pretend", RunE: func(*cobra.Command, []string) error {
-		return exitf(9, "%s", "listen "+addr)
+		return app.Exitf(9, "%s", "listen "+addr)
 	}}
 	other.Flags().StringVar(&addr, "addr", "", "address to listen at")
 	var c command
-	s := Streams{In: strings.NewReader(""), Out: &c.out, Err: &c.err, Getenv: func(string) string { return "" }, Now: now}
+	s := app.Streams{In: strings.NewReader(""), Out: &c.out, Err: &c.err, Getenv: func(string) string { return "" },
+		Now: now}
 	if got := Main(t.Context(), s, []string{"fake-hardware", "--addr", "127.0.0.1:9"}, other); got != 9 {
 		t.Errorf("got exit code %d, want the command's own, 9", got)
 	}
 	wantIn(t, "stderr", c.err.String(), "error: listen 127.0.0.1:9")
-	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != ExitOK ||
+	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != app.ExitOK ||
 		strings.Contains(c.out.String(), "--token") {
 		t.Errorf("got exit code %d and help:\n%s\nwant no flags of clients", got, c.out.String())
 	}
@@ -343,7 +344,7 @@ func TestOtherCommands(t *testing.T) {
 
 func TestVersionFlag(t *testing.T) {
 	var c command
-	c.wantCode(t, c.run(t, nil, "--version"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "--version"), app.ExitOK)
 	wantIn(t, "stdout", c.out.String(), "holdfast version ")
 }
 
@@ -363,7 +364,7 @@ func TestFlagsOfOtherTools(t *testing.T) {
 		{"token create --name x --role operator@gpu", "here it is --role operator --pool gpu"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, nil, strings.Fields(tt.args)...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, strings.Fields(tt.args)...), app.ExitUsage)
 		wantIn(t, tt.args, c.err.String(), tt.want)
 	}
 }
@@ -374,6 +375,6 @@ func TestTimeLimitOfAWatch(t *testing.T) {
 	f.open = true
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "watch", "--timeout", "3s"), ExitTimeout)
+	c.wantCode(t, c.run(t, f, "run", "watch", "--timeout", "3s"), app.ExitTimeout)
 	wantIn(t, "run watch", c.err.String(), "error: watch runs: time is up (--timeout)\n")
 }

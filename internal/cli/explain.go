@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/explain"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -39,9 +40,9 @@ func nouns() []string {
 	return slices.Sorted(maps.Keys(resources()))
 }
 
-func explainCommand(a *app) *cobra.Command {
+func explainCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain RESOURCE[.FIELD...]", Args: exactly("RESOURCE"),
+		Use: "explain RESOURCE[.FIELD...]", Args: app.Exactly("RESOURCE"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nouns(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -55,14 +56,14 @@ No cluster is contacted: the fields are those of this binary.`,
 			noun, path, _ := strings.Cut(args[0], ".")
 			md := cmp.Or(resources()[noun], resources()[strings.TrimSuffix(noun, "s")])
 			if md == nil {
-				return usagef("%s: %q is not one of %s%s", cmd.CommandPath(), noun, strings.Join(nouns(), ", "),
-					didYouMean(noun, nouns()))
+				return app.Usagef("%s: %q is not one of %s%s", cmd.CommandPath(), noun, strings.Join(nouns(), ", "),
+					app.DidYouMean(noun, nouns()))
 			}
 			text, err := explanationOf(md, path)
 			if err != nil {
-				return usagef("%s: %s", cmd.CommandPath(), err)
+				return app.Usagef("%s: %s", cmd.CommandPath(), err)
 			}
-			_, err = io.WriteString(a.painted(), text(a.color(a.Out)))
+			_, err = io.WriteString(a.Painted(), text(a.Color(a.Out)))
 			return err
 		},
 	}
@@ -95,7 +96,7 @@ func explanationOf(md protoreflect.MessageDescriptor, path string) (func(color b
 			render.T("  "+typ, render.Cyan)}}
 		for _, text := range []string{about, commentOf(md, about)} {
 			if text != "" {
-				lines = append(lines, render.Line{plain("  " + text)})
+				lines = append(lines, render.Line{app.Plain("  " + text)})
 			}
 		}
 		var b strings.Builder

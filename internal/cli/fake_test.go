@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -212,7 +213,7 @@ func (f *fakeCluster) DeleteMachine(
 func (f *fakeCluster) ListMachineHistory(
 	_ context.Context, r *holdfastv1.ListMachineHistoryRequest,
 ) (*holdfastv1.ListMachineHistoryResponse, error) {
-	items, next := page(f.history, func(e *holdfastv1.HistoryEntry) string { return number(e.GetSequence()) },
+	items, next := page(f.history, func(e *holdfastv1.HistoryEntry) string { return app.Number(e.GetSequence()) },
 		r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListMachineHistoryResponse{Entries: items, NextPageToken: next}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // TestFIFO checks that a command which reads a FIFO says that it waits for a writer, waits no
@@ -23,7 +25,7 @@ func TestFIFO(t *testing.T) {
 		{"secret", "put", "x", "--type", "bmc", "--from-file", "password=" + name}, {"audit", "verify", "-f", name},
 		{"operator", "snapshot", "inspect", name}, {"operator", "snapshot", "restore", name, "--yes"}} {
 		var c command
-		c.wantCode(t, c.run(t, f, append(args, "--timeout", "50ms")...), ExitTimeout)
+		c.wantCode(t, c.run(t, f, append(args, "--timeout", "50ms")...), app.ExitTimeout)
 		wantIn(t, strings.Join(args, " "), c.err.String(), "no other process writes into it: give it more time")
 	}
 	for _, file := range []string{name, t.TempDir()} {

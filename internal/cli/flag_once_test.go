@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // wrongFlag is a wrong use of a flag: the arguments, and texts of the refusal.
@@ -24,7 +26,7 @@ func wrongUses(f *pflag.Flag) []wrongFlag {
 		return wrongFlag{[]string{name + "=" + value}, []string{name + ":", value}}
 	}
 	var all []wrongFlag
-	if _, ok := f.Annotations[mayBeEmpty]; !ok {
+	if _, ok := f.Annotations[app.MayBeEmpty]; !ok {
 		all = append(all, wrongFlag{[]string{name + "="}, []string{name + `: "": is empty: give a value, or leave the flag out`}})
 	}
 	good := f.NoOptDefVal
@@ -75,8 +77,8 @@ func commandsOf(root *cobra.Command, f func(*cobra.Command)) {
 }
 
 // noTerminal are streams without a terminal and an environment.
-func noTerminal() Streams {
-	return Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Now: now,
+func noTerminal() app.Streams {
+	return app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Now: now,
 		Getenv: func(string) string { return "" }, Size: func(io.Writer) (int, int, bool) { return 0, 0, false }}
 }
 
@@ -102,8 +104,8 @@ func TestEachFlagRefusesWrongValues(t *testing.T) {
 				var c command
 				args := append(slices.Clone(words), use.args...)
 				at := strings.Join(args, " ")
-				if code := c.run(t, f, args...); code != ExitUsage {
-					t.Errorf("%s: got exit code %d, want %d: %s", at, code, ExitUsage, c.err.String())
+				if code := c.run(t, f, args...); code != app.ExitUsage {
+					t.Errorf("%s: got exit code %d, want %d: %s", at, code, app.ExitUsage, c.err.String())
 				}
 				wantIn(t, at, c.err.String(), use.want...)
 			}
@@ -155,8 +157,8 @@ func TestEachChoiceIsChecked(t *testing.T) {
 				flags++
 				var c command
 				at := strings.Join(args, " ")
-				if code := c.run(t, f, args...); code != ExitUsage {
-					t.Errorf("%s: got exit code %d, want %d: %s", at, code, ExitUsage, c.err.String())
+				if code := c.run(t, f, args...); code != app.ExitUsage {
+					t.Errorf("%s: got exit code %d, want %d: %s", at, code, app.ExitUsage, c.err.String())
 				}
 				wantIn(t, at, c.err.String(), "--"+flag.Name, fmt.Sprintf("%q", wrong))
 			}
@@ -181,7 +183,7 @@ func TestEmptyCredentialsAreRefused(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, name := range []string{"token", "ca", "cert", "key"} {
 		c := command{env: map[string]string{"HOLDFAST_TOKEN": "hf_admin"}}
-		c.wantCode(t, c.run(t, f, "machine", "list", "--"+name+"="), ExitUsage)
+		c.wantCode(t, c.run(t, f, "machine", "list", "--"+name+"="), app.ExitUsage)
 		wantIn(t, name, c.err.String(), "--"+name+`: "": is empty: give a value, or leave the flag out`)
 	}
 	if len(f.requests) > 0 {
@@ -190,18 +192,18 @@ func TestEmptyCredentialsAreRefused(t *testing.T) {
 	env := map[string]string{"HOLDFAST_CONTEXTS": t.TempDir() + "/contexts.yaml"}
 	for _, token := range []string{"hf_secret", ""} {
 		c := command{env: env}
-		c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "10.0.0.1:7400", "--token", token), ExitOK)
+		c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "10.0.0.1:7400", "--token", token), app.ExitOK)
 	}
 	c := command{env: env}
-	c.wantCode(t, c.run(t, nil, "context", "list", "-o", "json"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "context", "list", "-o", "json"), app.ExitOK)
 	wantIn(t, "context list", c.out.String(), `"token_set": false`)
 }
 
 // TestFlagsOfAnotherProgram checks that another program can use the client flags.
 func TestFlagsOfAnotherProgram(t *testing.T) {
 	s := noTerminal()
-	cmd := WithClientFlags(&cobra.Command{Use: "measure", RunE: func(cmd *cobra.Command, _ []string) error {
-		cfg, err := ClientConfig(cmd, s)
+	cmd := app.WithClientFlags(&cobra.Command{Use: "measure", RunE: func(cmd *cobra.Command, _ []string) error {
+		cfg, err := app.ClientConfig(cmd, s)
 		if err == nil && !slices.Equal(cfg.Addrs, []string{"10.0.0.1:7400"}) {
 			err = fmt.Errorf("addresses: %v", cfg.Addrs)
 		}
@@ -209,7 +211,7 @@ func TestFlagsOfAnotherProgram(t *testing.T) {
 	}})
 	root := &cobra.Command{Use: "other"}
 	root.AddCommand(cmd)
-	if code := Execute(t.Context(), s, root, []string{"measure", "--addr", "10.0.0.1:7400"}); code != ExitOK {
-		t.Errorf("got exit code %d, want %d", code, ExitOK)
+	if code := Execute(t.Context(), s, root, []string{"measure", "--addr", "10.0.0.1:7400"}); code != app.ExitOK {
+		t.Errorf("got exit code %d, want %d", code, app.ExitOK)
 	}
 }

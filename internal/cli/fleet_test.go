@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -123,7 +125,7 @@ func TestFleetIsWatched(t *testing.T) {
 			go func() { done <- c.run(t, f, strings.Fields(line)...) }()
 			eventually(t, "all lines", func() bool { return strings.Count(c.out.String(), "\n") >= len(want) })
 			cancel()
-			c.wantCode(t, <-done, ExitOK)
+			c.wantCode(t, <-done, app.ExitOK)
 			lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
 			for i, w := range want {
 				if len(lines) != len(want) || !strings.Contains(lines[i], w) {
@@ -210,7 +212,7 @@ func fixtureNode(id string) *holdfastv1.Machine {
 func TestMachineCreate(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "create", "--pool", "gpu", "--ttl", "1d"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "create", "--pool", "gpu", "--ttl", "1d"), app.ExitOK)
 	if got := c.out.String(); got != "the-token\n" {
 		t.Errorf("got output %q, want only the token", got)
 	}
@@ -221,7 +223,7 @@ func TestMachineCreate(t *testing.T) {
 	}
 	for args, want := range map[string]string{"": "--pool is missing", "--pool gpu -o name": "would be lost"} {
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"machine", "create"}, strings.Fields(args)...)...), ExitUsage)
+		c.wantCode(t, c.run(t, f, append([]string{"machine", "create"}, strings.Fields(args)...)...), app.ExitUsage)
 		wantIn(t, args, c.err.String(), want)
 	}
 }
@@ -230,7 +232,7 @@ func TestMachineCreate(t *testing.T) {
 func TestNodeApprove(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "node", "approve", "m-1", "--workflow", "plan/x", "--comment", "c", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "node", "approve", "m-1", "--workflow", "plan/x", "--comment", "c", "--yes"), app.ExitOK)
 	up, move := asked[*holdfastv1.UpdateNodeRequest](f), asked[*holdfastv1.TransitionNodeRequest](f)
 	if len(up) != 1 || up[0].GetNode().GetWorkflowId() != "plan/x" ||
 		strings.Join(up[0].GetPaths(), ",") != "workflow_id" {
@@ -241,21 +243,21 @@ func TestNodeApprove(t *testing.T) {
 		t.Errorf("got transitions %v, want %v", move, want)
 	}
 	var bad command
-	bad.wantCode(t, bad.run(t, f, "node", "state", "m-1", "gone"), ExitUsage)
+	bad.wantCode(t, bad.run(t, f, "node", "state", "m-1", "gone"), app.ExitUsage)
 	wantIn(t, "stderr", bad.err.String(), `"gone" is not one of discovered, pending`)
 }
 
 // TestNodeStalledReadsAllPages has more nodes than one page.
 func TestNodeStalledReadsAllPages(t *testing.T) {
 	f := fixture()
-	for n := range pageSize + 1 {
+	for n := range output.PageSize + 1 {
 		f.stalled = append(f.stalled, fixtureNode(fmt.Sprintf("m-%d", n)))
 	}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "node", "stalled", "--after", "30m", "-o", "name"), ExitOK)
-	if got := strings.Count(c.out.String(), "\n"); got != pageSize+1 {
-		t.Errorf("got %d listed nodes, want %d", got, pageSize+1)
+	c.wantCode(t, c.run(t, f, "node", "stalled", "--after", "30m", "-o", "name"), app.ExitOK)
+	if got := strings.Count(c.out.String(), "\n"); got != output.PageSize+1 {
+		t.Errorf("got %d listed nodes, want %d", got, output.PageSize+1)
 	}
 	for _, r := range asked[*holdfastv1.ListStalledNodesRequest](f) {
 		if r.GetOlderThanSeconds() != 30*60 {
@@ -268,7 +270,7 @@ func TestNodeTag(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, args := range []string{"node tag m-1 gpu rack-7", "node tag m-1 gpu --remove"} {
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
 		wantIn(t, args, c.out.String(), "m-1")
 	}
 	var got []string
@@ -279,7 +281,7 @@ func TestNodeTag(t *testing.T) {
 		t.Error(diff)
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "node", "tag", "m-1"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "node", "tag", "m-1"), app.ExitUsage)
 	wantIn(t, "stderr", c.err.String(), "TAG... is missing")
 }
 
@@ -295,9 +297,9 @@ func TestFleetVerbs(t *testing.T) {
 		"node history m-124":                                            "FACET",
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
 		wantIn(t, args, c.out.String()+c.err.String(), want)
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "pool", "get", "nowhere"), ExitNotFound)
+	c.wantCode(t, c.run(t, f, "pool", "get", "nowhere"), app.ExitNotFound)
 }

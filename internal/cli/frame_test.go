@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,7 +26,7 @@ func TestExpressions(t *testing.T) {
 		{"version", "jsonpath={.client.go}", "go"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", tt.format)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", tt.format)...), app.ExitOK)
 		if got := c.out.String(); got != tt.want && (tt.args != "version" || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("%s -o %s: got %q, want %q", tt.args, tt.format, got, tt.want)
 		}
@@ -34,7 +36,7 @@ func TestExpressions(t *testing.T) {
 		"xml": "is not one of table, wide, json, yaml, name, jsonpath=…, go-template=…",
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "-o", format), ExitUsage)
+		c.wantCode(t, c.run(t, f, "machine", "list", "-o", format), app.ExitUsage)
 		wantIn(t, format, c.err.String(), want)
 	}
 }
@@ -51,7 +53,8 @@ func TestSortBy(t *testing.T) {
 		{"--sort-by -revision --limit 2", "m-123 m-124", "only the first 2 are shown"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"machine", "list", "-o", "name"}, strings.Fields(tt.args)...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"machine", "list", "-o", "name"}, strings.Fields(tt.args)...)...),
+			app.ExitOK)
 		if diff := cmp.Diff(tt.want, strings.Join(strings.Fields(c.out.String()), " ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.args, diff)
 		}
@@ -66,14 +69,14 @@ func TestSortBy(t *testing.T) {
 		"machine history m-1 --sort-by x": `HistoryEntry has no field "x"`,
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitUsage)
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitUsage)
 		wantIn(t, args, c.err.String(), want)
 	}
 }
 
 // A watch without a limit must not grow with each resource that it has shown.
 func TestFirstOf(t *testing.T) {
-	all, two := firstOf(0), firstOf(2)
+	all, two := output.FirstOf(0), output.FirstOf(2)
 	ids := make([]string, 1000)
 	for i := range ids {
 		ids[i] = strconv.Itoa(i)
@@ -110,7 +113,7 @@ func TestCompletionOfIDs(t *testing.T) {
 	} {
 		var c command
 		words := strings.Split(args, " ")
-		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), app.ExitOK)
 		var got []string
 		for line := range strings.Lines(c.out.String()) {
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, ":") {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 func TestOutput(t *testing.T) {
@@ -31,7 +33,7 @@ func TestOutput(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+			c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
 			if c.err.String() != "" {
 				t.Errorf("got standard error:\n%s", c.err.String())
 			}
@@ -64,7 +66,7 @@ func TestMachineReadableOutput(t *testing.T) {
 	} {
 		for _, format := range []string{"json", "yaml"} {
 			var c command
-			c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", format)...), ExitOK)
+			c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", format)...), app.ExitOK)
 			raw, err := yaml.YAMLToJSON([]byte(c.out.String()))
 			if err != nil {
 				t.Fatalf("%s -o %s: %v", tt.args, format, err)
@@ -91,7 +93,7 @@ func TestMachineReadableOutput(t *testing.T) {
 		}
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "-o", "json"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "-o", "json"), app.ExitOK)
 	wantIn(t, "JSON", c.out.String(), "{\n  \"machine_id\": \"m-123\",\n  \"labels\": {\n    \"env\": \"prod\"",
 		`"status": false`, `"banners": []`)
 }
@@ -118,7 +120,7 @@ func TestColorOnlyOnTerminal(t *testing.T) {
 		{"dumb terminal", true, map[string]string{"TERM": "dumb"}, false},
 	} {
 		c := command{terminal: tt.terminal, env: tt.env}
-		c.wantCode(t, c.run(t, f, "machine", "list"), ExitOK)
+		c.wantCode(t, c.run(t, f, "machine", "list"), app.ExitOK)
 		if got := strings.Contains(c.out.String(), "\x1b["); got != tt.want {
 			t.Errorf("%s: got colors %v, want %v", tt.name, got, tt.want)
 		}
@@ -128,14 +130,14 @@ func TestColorOnlyOnTerminal(t *testing.T) {
 func TestLimitIsReportedOnStderr(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "2", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "2", "-o", "name"), app.ExitOK)
 	if got, want := c.out.String(), "m-123\nm-124\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
 	wantIn(t, "stderr", c.err.String(), "only the first 2 are shown")
 
 	c = command{}
-	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "3", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "3", "-o", "name"), app.ExitOK)
 	if c.err.String() != "" {
 		t.Errorf("without a limit: got stderr %q, want none", c.err.String())
 	}
@@ -145,7 +147,7 @@ func TestHelp(t *testing.T) {
 	var commands func(prefix []string, t *testing.T)
 	commands = func(prefix []string, t *testing.T) {
 		var c command
-		c.wantCode(t, c.run(t, nil, append(prefix, "--help")...), ExitOK)
+		c.wantCode(t, c.run(t, nil, append(prefix, "--help")...), app.ExitOK)
 		out := c.out.String()
 		name := strings.Join(prefix, " ")
 		if !strings.Contains(out, "Examples:") {
@@ -165,7 +167,7 @@ func TestHelp(t *testing.T) {
 	}
 
 	var c command
-	c.wantCode(t, c.run(t, nil), ExitOK)
+	c.wantCode(t, c.run(t, nil), app.ExitOK)
 	wantIn(t, "help", c.out.String(), "Exit codes:", "5  the run failed or was canceled", "HOLDFAST_ADDR", "machine",
 		"context")
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // command is one run of the command line.
@@ -55,7 +57,7 @@ func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
 	if ctx == nil {
 		ctx = t.Context() // as in main: without a deadline, which would replace --timeout
 	}
-	return Main(ctx, Streams{
+	return Main(ctx, app.Streams{
 		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
 		Getenv:      func(k string) string { return env[k] },
 		Size:        func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },

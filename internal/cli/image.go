@@ -7,12 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func imageCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func imageCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "image", Aliases: []string{"images"},
 		Short: "Manage images that machines are installed with",
 		Long: `Manage images that machines are installed with. An image has a disk, or a kernel and an initrd, or all three; each is a URL or
@@ -35,9 +37,9 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 			switch {
 			case c.GetPresent():
 			case c.GetReceivedBytes() > 0 || c.GetError() == "":
-				has = cmp.Or(byteSize(c.GetReceivedBytes()), "nothing yet")
+				has = cmp.Or(app.ByteSize(c.GetReceivedBytes()), "nothing yet")
 				if f.GetSizeBytes() > 0 {
-					has += " of " + byteSize(f.GetSizeBytes())
+					has += " of " + app.ByteSize(f.GetSizeBytes())
 				}
 			default:
 				has = "nothing"
@@ -52,28 +54,28 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 	return t
 }
 
-func imageList(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.Image]{
-		short: "List images by name", example: "  holdfast image list\n  holdfast image list -o wide",
-		kind: imageKind(),
+func imageList(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.Image]{
+		Short: "List images by name", Example: "  holdfast image list\n  holdfast image list -o wide",
+		Kind: imageKind(),
 	})
 }
 
-func imageGet(a *app) *cobra.Command {
-	return getCommand(a, getter[*holdfastv1.Image]{
-		short:   "Show an image, and which peers have its files",
-		example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
-		kind:    imageKind(),
-		more:    func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
+func imageGet(a *app.App) *cobra.Command {
+	return output.GetCommand(a, output.Getter[*holdfastv1.Image]{
+		Short:   "Show an image, and which peers have its files",
+		Example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
+		Kind:    imageKind(),
+		More:    func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
 	})
 }
 
-func imageDelete(a *app) *cobra.Command {
-	return eachCommand(a, each[*holdfastv1.Image]{
-		kind:  imageKind(),
-		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",
-		long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
-		do: func(ctx context.Context, c *client.Client, id string) error {
+func imageDelete(a *app.App) *cobra.Command {
+	return output.EachCommand(a, output.Each[*holdfastv1.Image]{
+		Kind:  imageKind(),
+		Short: "Delete images that no active run installs", Example: "  holdfast image delete debian-12",
+		Long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Images().DeleteImage(ctx, &holdfastv1.DeleteImageRequest{Name: id})
 			return err
 		},

@@ -16,6 +16,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/imageformat"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -30,11 +32,11 @@ type imageInput struct {
 	replace, dryRun      bool
 }
 
-func imageAdd(a *app) *cobra.Command {
-	var o output
+func imageAdd(a *app.App) *cobra.Command {
+	var o output.Flags
 	in := imageInput{image: &holdfastv1.Image{}}
 	cmd := &cobra.Command{
-		Use: "add IMAGE", Args: exactly("IMAGE"),
+		Use: "add IMAGE", Args: app.Exactly("IMAGE"),
 		Short: "Add an image, and upload its files",
 		Long: `Add an image. --disk, --kernel and --initrd are each an http or https URL, or a local file, which is uploaded until a majority of
 the voters has it on disk. A URL needs the SHA-256 of its contents: peers fetch it themselves, and never serve a file with
@@ -51,20 +53,20 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 			if err := in.check(); err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := in.addFiles(ctx, a, c); err != nil {
 					return err
 				}
 				i, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: in.image, Replace: in.replace,
 					ValidateOnly: in.dryRun})
 				if err != nil {
-					return failed(err, "add image %s", args[0])
+					return app.Failed(err, "add image %s", args[0])
 				}
-				return printOne(a, &o, imageKind(), i)
+				return output.PrintOne(a, &o, imageKind(), i)
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(imageKind())...)
+	o.Register(cmd, output.Shapes(imageKind())...)
 	f := cmd.Flags()
 	f.StringVar(&in.disk, "disk", "", "`URL or file` of the disk image")
 	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of the kernel")
@@ -78,43 +80,44 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 	f.StringVar(&in.image.Description, "description", "", "description of the image")
 	f.BoolVar(&in.replace, "replace", false, "replace another image of this name")
 	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files and check the image, but do not store it")
-	oneOf(cmd, "arch", "amd64", "arm64")
-	oneOf(cmd, "format", "raw", "qcow2", "tar")
-	oneOf(cmd, "compression", "none", "gzip", "zstd")
+	app.OneOf(cmd, "arch", "amd64", "arm64")
+	app.OneOf(cmd, "format", "raw", "qcow2", "tar")
+	app.OneOf(cmd, "compression", "none", "gzip", "zstd")
 	return cmd
 }
 
 // imageApply stores images whose files are URLs, or were uploaded before.
-func imageApply(a *app) *cobra.Command {
-	var o output
-	var in inputs
+func imageApply(a *app.App) *cobra.Command {
+	var o output.Flags
+	var in output.Inputs
 	var replace, dryRun bool
 	cmd := &cobra.Command{
-		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Store images from a file",
 		Long: `Store images from a file, YAML or JSON with the names of the API: one image, several separated by ---, or a list. Its files are
 URLs with their SHA-256, or were uploaded before with 'image add'.`,
 		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context " +
 			"eu image apply -f -",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !in.given() {
-				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			if !in.Given() {
+				return app.Usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			images, err := readDocuments(a, &in, imageKind())
+			images, err := output.ReadDocuments(a, &in, imageKind())
 			if err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				return storeEach(a, &o, imageKind(), images, "apply images", func(i *holdfastv1.Image) (*holdfastv1.Image, error) {
-					done, err := c.Images().AddImage(ctx,
-						&holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
-					return done, failed(err, "apply image %s", cmp.Or(i.GetName(), "without name"))
-				})
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+				return output.StoreEach(a, &o, imageKind(), images, "apply images",
+					func(i *holdfastv1.Image) (*holdfastv1.Image, error) {
+						done, err := c.Images().AddImage(ctx,
+							&holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
+						return done, app.Failed(err, "apply image %s", cmp.Or(i.GetName(), "without name"))
+					})
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(imageKind())...)
-	in.register(cmd.Flags(), "images")
+	o.Register(cmd, output.Shapes(imageKind())...)
+	in.Register(cmd.Flags(), "images")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace other images of these names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing")
 	return cmd
@@ -137,26 +140,26 @@ func (in *imageInput) check() (err error) {
 	}
 	for _, part := range imageParts() {
 		if isURL(in.sources()[part]) && in.sha256[part] == "" {
-			return usagef("--%s: a URL needs the SHA-256 of its contents: pass --sha256 %s=SUM", part, part)
+			return app.Usagef("--%s: a URL needs the SHA-256 of its contents: pass --sha256 %s=SUM", part, part)
 		}
 	}
 	if in.disk == "" && (in.format != "" || in.compression != "") {
-		return usagef("--format and --compression apply to a disk: pass --disk")
+		return app.Usagef("--format and --compression apply to a disk: pass --disk")
 	}
 	in.image.Format = holdfastv1.Image_Format(holdfastv1.Image_Format_value[strings.ToUpper(in.format)])
 	if in.format != "" && in.image.Format == 0 {
-		return usagef("--format: %q is not raw, qcow2 or tar", in.format)
+		return app.Usagef("--format: %q is not raw, qcow2 or tar", in.format)
 	}
 	in.image.Compression = holdfastv1.Image_Compression(
 		holdfastv1.Image_Compression_value[strings.ToUpper(in.compression)])
 	if in.compression != "" && in.image.Compression == 0 {
-		return usagef("--compression: %q is not none, gzip or zstd", in.compression)
+		return app.Usagef("--compression: %q is not none, gzip or zstd", in.compression)
 	}
 	return nil
 }
 
 // addFiles uploads the local files, and sets the files, format and compression of the image.
-func (in *imageInput) addFiles(ctx context.Context, a *app, c *client.Client) error {
+func (in *imageInput) addFiles(ctx context.Context, a *app.App, c *client.Client) error {
 	if err := in.setFormat(); err != nil {
 		return err
 	}
@@ -199,7 +202,7 @@ func (in *imageInput) setFormat() error {
 		return nil
 	}
 	if err := imageformat.Check(in.image.GetFormat().String(), in.image.GetCompression().String(), head); err != nil {
-		return usagef("--disk: %s cannot be installed: %v", in.disk, err)
+		return app.Usagef("--disk: %s cannot be installed: %v", in.disk, err)
 	}
 	return nil
 }
@@ -208,7 +211,7 @@ func (in *imageInput) setFormat() error {
 func openWhole(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, usagef("%s is not a regular file, which has to be read twice: write its contents into one first", path)
+		return nil, app.Usagef("%s is not a regular file, which has to be read twice: write its contents into one first", path)
 	}
 	return os.Open(path)
 }
@@ -240,12 +243,12 @@ func imageSums(given []string, sources map[string]string) (map[string]string, er
 		part, sum, named := strings.Cut(s, "=")
 		if !named {
 			if len(parts) != 1 {
-				return nil, usagef("--sha256: the image has several files (%d): name one, such as disk=SUM", len(parts))
+				return nil, app.Usagef("--sha256: the image has several files (%d): name one, such as disk=SUM", len(parts))
 			}
 			part, sum = parts[0], s
 		}
 		if !slices.Contains(parts, part) {
-			return nil, usagef("--sha256: --%.40s is not set", part)
+			return nil, app.Usagef("--sha256: --%.40s is not set", part)
 		}
 		sums[part] = strings.ToLower(sum)
 	}
@@ -295,7 +298,7 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 
 // uploadFile sends a local file to the cluster.
 func uploadFile(
-	ctx context.Context, a *app, c *client.Client, path, want string,
+	ctx context.Context, a *app.App, c *client.Client, path, want string,
 ) (*holdfastv1.Image_File, error) {
 	f, err := openWhole(path)
 	if err != nil {
@@ -309,12 +312,12 @@ func uploadFile(
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
 	if want != "" && want != sum {
-		return nil, usagef("%s has the SHA-256 %s, want %s", path, sum, want)
+		return nil, app.Usagef("%s has the SHA-256 %s, want %s", path, sum, want)
 	}
 	if size == 0 {
-		return nil, usagef("%s is empty", path)
+		return nil, app.Usagef("%s is empty", path)
 	}
-	ctx, cancel := a.patience(ctx, 0)
+	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
 	began, said := time.Now(), time.Now()
 	peers, err := c.UploadFile(ctx, client.Upload{SHA256: sum, Size: size, From: f, Progress: func(sent int64) {
@@ -322,12 +325,12 @@ func uploadFile(
 			return
 		}
 		said = time.Now()
-		a.note("uploading %s: %s of %s (%d %%)", path, cmp.Or(byteSize(sent), "0 B"), byteSize(size), sent*100/size)
+		a.Note("uploading %s: %s of %s (%d %%)", path, cmp.Or(app.ByteSize(sent), "0 B"), app.ByteSize(size), sent*100/size)
 	}})
 	if err != nil {
-		return nil, failed(err, "upload %s", path)
+		return nil, app.Failed(err, "upload %s", path)
 	}
-	a.note("uploaded %s: %s in %.1f s; %s have it", path, byteSize(size), time.Since(began).Seconds(),
+	a.Note("uploaded %s: %s in %.1f s; %s have it", path, app.ByteSize(size), time.Since(began).Seconds(),
 		strings.Join(peers, ", "))
 	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, nil
 }

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func imageKind() kind[*holdfastv1.Image] {
-	return kind[*holdfastv1.Image]{
-		noun: "image", list: "images",
-		name:   (*holdfastv1.Image).GetName,
-		header: []string{"IMAGE", "ARCH", "FORMAT", "FILES", "SIZE", "UPDATED"},
-		wide:   []string{"BY", "CMDLINE", "DESCRIPTION"},
-		row: func(i *holdfastv1.Image, now time.Time) []any {
+func imageKind() output.Kind[*holdfastv1.Image] {
+	return output.Kind[*holdfastv1.Image]{
+		Noun: "image", List: "images",
+		Name:   (*holdfastv1.Image).GetName,
+		Header: []string{"IMAGE", "ARCH", "FORMAT", "FILES", "SIZE", "UPDATED"},
+		Wide:   []string{"BY", "CMDLINE", "DESCRIPTION"},
+		Row: func(i *holdfastv1.Image, now time.Time) []any {
 			var parts []string
 			var size int64
 			for part, f := range imageFiles(i) {
@@ -24,16 +26,16 @@ func imageKind() kind[*holdfastv1.Image] {
 				size += f.GetSizeBytes()
 			}
 			return []any{
-				i.GetName(), i.GetArch(), imageFormat(i), strings.Join(parts, ","), byteSize(size),
-				age(now, i.GetUpdatedAt()),
+				i.GetName(), i.GetArch(), imageFormat(i), strings.Join(parts, ","), app.ByteSize(size),
+				app.Age(now, i.GetUpdatedAt()),
 				i.GetCreatedBy(), i.GetCmdline(), i.GetDescription(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Image, string, error) {
-			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Image, string, error) {
+			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.Size, PageToken: q.Token})
 			return r.GetImages(), r.GetNextPageToken(), err
 		},
-		get: getImage,
+		Get: getImage,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -67,20 +68,20 @@ func TestImageAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "image", "add", "debian", "--disk", disk), ExitOK)
+	c.wantCode(t, c.run(t, f, "image", "add", "debian", "--disk", disk), app.ExitOK)
 	wantIn(t, "stdout", c.out.String(), "debian", "qcow2", "disk")
 	wantIn(t, "stderr", c.err.String(), "n1, n2 have it")
 	c = command{}
 	c.wantCode(t, c.run(t, f, "image", "add", "live", "--kernel", "https://e.example/k", "--initrd",
 		"https://e.example/i", "--sha256", "kernel="+strings.Repeat("B", 64),
-		"--sha256", "initrd="+strings.Repeat("c", 64), "--cmdline", "quiet"), ExitOK)
+		"--sha256", "initrd="+strings.Repeat("c", 64), "--cmdline", "quiet"), app.ExitOK)
 	got := asked[*holdfastv1.AddImageRequest](f)
 	if len(got) != 2 || got[1].GetImage().GetKernel().GetSha256() != strings.Repeat("b", 64) ||
 		got[1].GetImage().GetCmdline() != "quiet" || got[0].GetImage().GetDisk().GetUrl() != "" {
 		t.Errorf("asked %v", got)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "image", "get", "debian"), ExitOK)
+	c.wantCode(t, c.run(t, f, "image", "get", "debian"), app.ExitOK)
 	wantIn(t, "stdout", c.out.String(), "n1", "all", "1.0 MiB of 3.0 MiB", "nothing: it is down")
 	for _, args := range [][]string{
 		{"--disk", "https://e.example/d"},
@@ -92,7 +93,7 @@ func TestImageAdd(t *testing.T) {
 		{"--kernel", disk, "--initrd", disk, "--format", "raw"},
 	} {
 		c = command{}
-		c.wantCode(t, c.run(t, f, append([]string{"image", "add", "x"}, args...)...), ExitUsage)
+		c.wantCode(t, c.run(t, f, append([]string{"image", "add", "x"}, args...)...), app.ExitUsage)
 		if strings.Contains(c.err.String(), "uploaded") {
 			t.Errorf("%v: got an upload before the error: %s", args, c.err.String())
 		}

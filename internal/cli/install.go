@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func installCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func installCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "install", Aliases: []string{"installs"},
 		Short: "Show the progress of machines that are being installed",
 		Long: `Show install sessions, the progress of machines that are being installed. The install step of a run opens the session of its
@@ -27,24 +29,24 @@ failed. A session has the name of its machine, and a machine has one session at 
 	}, installList(a), installGet(a), installWatch(a))
 }
 
-func installKind() kind[*holdfastv1.Install] {
-	return kind[*holdfastv1.Install]{
-		noun: "install", arg: "MACHINE", list: "installs",
-		name:   (*holdfastv1.Install).GetMachineId,
-		header: []string{"MACHINE", "STAGE", "DONE", "IMAGE", "RUN", "ATTEMPT", "SINCE", "SEEN"},
-		wide:   []string{"DISK", "ADDRESS", "BOOTS", "DETAIL"},
-		row: func(i *holdfastv1.Install, now time.Time) []any {
+func installKind() output.Kind[*holdfastv1.Install] {
+	return output.Kind[*holdfastv1.Install]{
+		Noun: "install", Arg: "MACHINE", List: "installs",
+		Name:   (*holdfastv1.Install).GetMachineId,
+		Header: []string{"MACHINE", "STAGE", "DONE", "IMAGE", "RUN", "ATTEMPT", "SINCE", "SEEN"},
+		Wide:   []string{"DISK", "ADDRESS", "BOOTS", "DETAIL"},
+		Row: func(i *holdfastv1.Install, now time.Time) []any {
 			return []any{
 				i.GetMachineId(), installStage(i), fmt.Sprintf("%d %%", i.GetProgress()),
 				cmp.Or(i.GetImage(), "(wipe only)"), i.GetRunId(), i.GetAttempt(),
-				age(now, i.GetStageSince()), age(now, i.GetLastSeenAt()),
+				app.Age(now, i.GetStageSince()), app.Age(now, i.GetLastSeenAt()),
 				i.GetDisk(), i.GetIpAddress(), i.GetBoots(), cmp.Or(i.GetError(), i.GetNote(), i.GetDetail()),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Install, string, error) {
 			return pageOfInstalls(ctx, c, q, true)
 		},
-		get: getInstall,
+		Get: getInstall,
 	}
 }
 
@@ -63,37 +65,37 @@ func installStage(i *holdfastv1.Install) render.Text {
 	return render.T(name, style)
 }
 
-func installList(a *app) *cobra.Command {
+func installList(a *app.App) *cobra.Command {
 	all := false
 	k := installKind()
-	k.page = func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
+	k.Page = func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Install, string, error) {
 		return pageOfInstalls(ctx, c, q, all)
 	}
-	cmd := listCommand(a, lister[*holdfastv1.Install]{
-		short: "List open install sessions by machine",
-		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n" +
+	cmd := output.ListCommand(a, output.Lister[*holdfastv1.Install]{
+		Short: "List open install sessions by machine",
+		Example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n" +
 			"  holdfast install list -o wide",
-		kind:  k,
-		empty: "note: nothing is being installed: --all lists sessions that are over, too",
+		Kind:  k,
+		Empty: "note: nothing is being installed: --all lists sessions that are over, too",
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "also ended sessions: the last one of each machine")
 	return cmd
 }
 
 func pageOfInstalls(
-	ctx context.Context, c *client.Client, q query, all bool,
+	ctx context.Context, c *client.Client, q output.Query, all bool,
 ) ([]*holdfastv1.Install, string, error) {
-	r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size, PageToken: q.token,
+	r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.Size, PageToken: q.Token,
 		All: all})
 	return r.GetInstalls(), r.GetNextPageToken(), err
 }
 
-func installGet(a *app) *cobra.Command {
-	return getCommand(a, getter[*holdfastv1.Install]{
-		short:   "Show a machine's install session, or the last one if none is open",
-		example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
-		kind:    installKind(),
-		more:    func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },
+func installGet(a *app.App) *cobra.Command {
+	return output.GetCommand(a, output.Getter[*holdfastv1.Install]{
+		Short:   "Show a machine's install session, or the last one if none is open",
+		Example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
+		Kind:    installKind(),
+		More:    func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },
 	})
 }
 
@@ -109,8 +111,10 @@ func stagesOf(i *holdfastv1.Install) *render.Table {
 		name string
 		at   time.Time
 	}{
-		{"opened", at(i.GetOpenedAt())}, {"booted-ipxe", at(i.GetBootedAt())}, {"installer-started", at(i.GetStartedAt())},
-		{"complete", at(i.GetCompletedAt())}, {"booted-disk", at(i.GetDiskBootedAt())}, {"over", at(i.GetClosedAt())},
+		{"opened", app.At(i.GetOpenedAt())}, {"booted-ipxe", app.At(i.GetBootedAt())},
+		{"installer-started", app.At(i.GetStartedAt())},
+		{"complete", app.At(i.GetCompletedAt())}, {"booted-disk", app.At(i.GetDiskBootedAt())},
+		{"over", app.At(i.GetClosedAt())},
 	} {
 		if s.at.IsZero() {
 			continue

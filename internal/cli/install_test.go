@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -52,17 +53,17 @@ func TestInstalls(t *testing.T) {
 		out  []string
 		none string
 	}{
-		"open": {[]string{"install", "list"}, ExitOK, []string{"m-123", "writing", "40 %", "debian-13", "run-789"},
+		"open": {[]string{"install", "list"}, app.ExitOK, []string{"m-123", "writing", "40 %", "debian-13", "run-789"},
 			"m-124"},
-		"all": {[]string{"installs", "ls", "--all"}, ExitOK, []string{"m-123", "m-124", "complete (over)",
+		"all": {[]string{"installs", "ls", "--all"}, app.ExitOK, []string{"m-123", "m-124", "complete (over)",
 			"(wipe only)"}, "COMPLETE"},
-		"get": {[]string{"install", "get", "m-9"}, ExitOK, []string{"writing", "opened", "booted-ipxe", "2m0s"},
+		"get": {[]string{"install", "get", "m-9"}, app.ExitOK, []string{"writing", "opened", "booted-ipxe", "2m0s"},
 			"booted-disk"},
-		"watched": {[]string{"install", "watch", "m-8", "--interval", "1ms"}, ExitOK,
+		"watched": {[]string{"install", "watch", "m-8", "--interval", "1ms"}, app.ExitOK,
 			[]string{"m-8  writing  40 %", "m-8  booted-disk  100 %"}, "failed"},
-		"fails": {[]string{"install", "watch", "m-bad", "--interval", "1ms"}, ExitRunFailed,
+		"fails": {[]string{"install", "watch", "m-bad", "--interval", "1ms"}, app.ExitRunFailed,
 			[]string{"m-bad  failed  40 %  2 disks qualify"}, "booted-disk"},
-		"never": {[]string{"install", "watch", "m-8", "--interval", "0s"}, ExitUsage, nil, "m-8"},
+		"never": {[]string{"install", "watch", "m-8", "--interval", "0s"}, app.ExitUsage, nil, "m-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, c := startCluster(t, fixture()), command{}
@@ -90,12 +91,12 @@ func (f *fakeCluster) ProbePlan(
 func TestPlanProbe(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: "plan_id: p\nsteps: [{name: a, power: {action: \"on\"}}]\n"}
-	c.wantCode(t, c.run(t, f, "plan", "validate", "-", "--dry-run", "m-123"), ExitOK)
+	c.wantCode(t, c.run(t, f, "plan", "validate", "-", "--dry-run", "m-123"), app.ExitOK)
 	wantIn(t, "stdout", c.out.String(), "repave-os", "ok", "3 of 3 peers")
 	wantIn(t, "stderr", c.err.String(), "nothing was changed")
 	c = command{}
 	c.wantCode(t, c.run(t, f, "plan", "validate", "--plan", "plan/x", "--dry-run", "m-123", "--param", "image=none"),
-		ExitConflict)
+		app.ExitConflict)
 	wantIn(t, "stdout", c.out.String(), "FAILS", `there is no image "none"`)
 	got := asked[*holdfastv1.ProbePlanRequest](f)
 	if len(got) != 2 || len(got[0].GetPlan().GetSteps()) != 1 || got[0].GetMachineId() != "m-123" ||
@@ -105,6 +106,6 @@ func TestPlanProbe(t *testing.T) {
 	for _, args := range [][]string{{"plan", "validate", "--plan", "x"},
 		{"plan", "validate", "f", "--plan", "x", "--dry-run", "m"}, {"plan", "validate", "--dry-run", "m"}} {
 		c = command{}
-		c.wantCode(t, c.run(t, f, args...), ExitUsage)
+		c.wantCode(t, c.run(t, f, args...), app.ExitUsage)
 	}
 }

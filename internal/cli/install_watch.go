@@ -10,16 +10,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func installWatch(a *app) *cobra.Command {
-	var o output
-	every := watchInterval
+func installWatch(a *app.App) *cobra.Command {
+	var o output.Flags
+	every := output.WatchInterval
 	cmd := &cobra.Command{
-		Use: "watch MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(installKind().names),
+		Use: "watch MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(installKind().Names),
 		Short: "Follow a machine's install session until it ends",
 		Long: `Follow a machine's install session until it ends: one line per stage and per observed percent, polled every --interval. If an
 active run has not opened its session yet, it waits for that; without such a run it shows how the last install ended. The exit
@@ -28,20 +30,21 @@ session. 'run watch' shows the steps around it and their retries.`,
 		Example: "  holdfast install watch m-123\n  holdfast install watch m-123 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every <= 0 {
-				return usagef("--interval: %s: give more than 0", every)
+				return app.Usagef("--interval: %s: give more than 0", every)
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				return watchInstall(ctx, a, c, &o, args[0], every)
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
-	cmd.Flags().DurationVar(&every, "interval", watchInterval, "interval between polls")
+	o.Register(cmd)
+	cmd.Flags().DurationVar(&every, "interval", output.WatchInterval, "interval between polls")
 	return cmd
 }
 
-func watchInstall(ctx context.Context, a *app, c *client.Client, o *output, id string, every time.Duration) error {
-	ctx, cancel := a.patience(ctx, 0)
+func watchInstall(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, id string,
+	every time.Duration) error {
+	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
 	i, err := getInstall(ctx, c, id)
 	if err == nil && i.GetClosedAt() != nil {
@@ -50,7 +53,7 @@ func watchInstall(ctx context.Context, a *app, c *client.Client, o *output, id s
 	last := ""
 	for {
 		if err != nil {
-			return failed(err, "watch install of %s", id)
+			return app.Failed(err, "watch install of %s", id)
 		}
 		if now := fmt.Sprint(i.GetRunId(), i.GetAttempt(), i.GetStage(), i.GetProgress(), i.GetDetail(), i.GetNote(),
 			i.GetError(), i.GetClosedAt() != nil); now != last {
@@ -65,11 +68,11 @@ func watchInstall(ctx context.Context, a *app, c *client.Client, o *output, id s
 		}
 		_ = wait.Sleep(ctx, every)
 		if err := ctx.Err(); err != nil {
-			what, code := "interrupted", ExitError
+			what, code := "interrupted", app.ExitError
 			if errors.Is(err, context.DeadlineExceeded) {
-				what, code = "time is up", ExitTimeout
+				what, code = "time is up", app.ExitTimeout
 			}
-			return exitf(code, "watch install of %s: %s while it is at %s: it goes on", id, what,
+			return app.Exitf(code, "watch install of %s: %s while it is at %s: it goes on", id, what,
 				installStage(i).Value)
 		}
 		i, err = getInstall(ctx, c, id)
@@ -79,7 +82,7 @@ func watchInstall(ctx context.Context, a *app, c *client.Client, o *output, id s
 // nextInstall returns the session to watch after the last one has ended: that of the active run
 // once it has opened it, or the last one if no run is active.
 func nextInstall(
-	ctx context.Context, a *app, c *client.Client, old *holdfastv1.Install, every time.Duration,
+	ctx context.Context, a *app.App, c *client.Client, old *holdfastv1.Install, every time.Duration,
 ) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
 	m, err := getMachine(ctx, c, id)
@@ -87,7 +90,7 @@ func nextInstall(
 	if err != nil || run == "" || run == old.GetRunId() {
 		return old, err
 	}
-	a.note("note: run %s has not begun to install yet; how the install before it ended: holdfast install get %s", run,
+	a.Note("note: run %s has not begun to install yet; how the install before it ended: holdfast install get %s", run,
 		id)
 	for {
 		// Read the run first: a session that it opened before its end is then visible.
@@ -100,7 +103,7 @@ func nextInstall(
 			return i, err
 		}
 		if client.Finished(r) {
-			return nil, exitf(ExitRunFailed, "run %s has ended (%s) and installed nothing", run,
+			return nil, app.Exitf(app.ExitRunFailed, "run %s has ended (%s) and installed nothing", run,
 				r.GetPhase())
 		}
 		_ = wait.Sleep(ctx, every)
@@ -119,7 +122,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		// result.
 		r, err := getRun(ctx, c, i.GetRunId())
 		if err != nil {
-			return failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())
+			return app.Failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())
 		}
 		attempt := attemptOf(r, i)
 		if attempt.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
@@ -127,7 +130,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		}
 		why = attempt.GetError()
 	}
-	return exitf(ExitRunFailed, "install of %s: %s", i.GetMachineId(),
+	return app.Exitf(app.ExitRunFailed, "install of %s: %s", i.GetMachineId(),
 		render.Clean(cmp.Or(why, "it was over at "+installStage(i).Value)))
 }
 
@@ -143,12 +146,12 @@ func attemptOf(r *holdfastv1.Run, i *holdfastv1.Install) *holdfastv1.Attempt {
 	return nil
 }
 
-func printInstall(a *app, o *output, i *holdfastv1.Install) error {
+func printInstall(a *app.App, o *output.Flags, i *holdfastv1.Install) error {
 	switch {
-	case o.format == formatName:
-		return printNames(a, installKind(), []*holdfastv1.Install{i})
-	case !o.table():
-		return printStream(a, o, i)
+	case o.Format == output.FormatName:
+		return output.PrintNames(a, installKind(), []*holdfastv1.Install{i})
+	case !o.Table():
+		return output.PrintStream(a, o, i)
 	}
 	_, err := fmt.Fprintf(a.Out, "%s  %s  %d %%  %s\n", i.GetMachineId(), installStage(i).Value, i.GetProgress(),
 		render.Clean(cmp.Or(i.GetError(), i.GetNote(), i.GetDetail())))

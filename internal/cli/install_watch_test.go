@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -40,23 +41,24 @@ func TestInstallWatchEnd(t *testing.T) {
 		none   string // must not be in the output
 		err    string
 	}{
-		{"complete", "", repaved, []*holdfastv1.Install{session("run-789", 2, complete, true)}, ExitOK,
+		{"complete", "", repaved, []*holdfastv1.Install{session("run-789", 2, complete, true)}, app.ExitOK,
 			"m-123  complete (over)", "", ""},
 		{"complete, host never came up", "", ended, []*holdfastv1.Install{session("run-789", 1, complete, true)},
-			ExitRunFailed, "complete (over)", "", "install of m-123: it did not boot from its disk"},
+			app.ExitRunFailed, "complete (over)", "", "install of m-123: it did not boot from its disk"},
 		{"complete, unknown attempt", "", ended, []*holdfastv1.Install{session("run-789", 3, complete, true)},
-			ExitRunFailed, "", "", "it was over at complete"},
+			app.ExitRunFailed, "", "", "it was over at complete"},
 		{"complete during the watch, never booted", "run-789", running,
 			[]*holdfastv1.Install{session("run-789", 1, complete, false), session("run-789", 1, complete, true)},
-			ExitRunFailed, "complete (over)", "", "it did not boot from its disk"},
-		{"last one, without an active run", "", running, []*holdfastv1.Install{old}, ExitOK, "of run-700", "", ""},
+			app.ExitRunFailed, "complete (over)", "", "it did not boot from its disk"},
+		{"last one, without an active run", "", running, []*holdfastv1.Install{old}, app.ExitOK, "of run-700", "", ""},
 		{"last one, before the next", "run-789", running,
 			[]*holdfastv1.Install{old, old, old, session("run-789", 1, writing, false), session("run-789", 1, failed, false)},
-			ExitRunFailed, "m-123  writing", "of run-700", "run run-789 has not begun to install yet"},
-		{"last one, without a next", "run-789", ended, []*holdfastv1.Install{old}, ExitRunFailed, "",
+			app.ExitRunFailed, "m-123  writing", "of run-700", "run run-789 has not begun to install yet"},
+		{"last one, without a next", "run-789", ended, []*holdfastv1.Install{old}, app.ExitRunFailed, "",
 			"of run-700", "run run-789 has ended (FAILED) and installed nothing"},
 		{"active one, failed", "run-789", running,
-			[]*holdfastv1.Install{session("run-789", 1, failed, true)}, ExitRunFailed, "failed", "", "it was over at failed"},
+			[]*holdfastv1.Install{session("run-789", 1, failed, true)}, app.ExitRunFailed, "failed", "",
+			"it was over at failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()

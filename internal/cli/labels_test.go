@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -27,7 +28,7 @@ func TestLabelSelectors(t *testing.T) {
 		})
 	}
 	var c command
-	c.wantCode(t, c.run(t, nil, "machine", "list", "-l", "a b"), ExitUsage)
+	c.wantCode(t, c.run(t, nil, "machine", "list", "-l", "a b"), app.ExitUsage)
 	wantIn(t, "stderr", c.err.String(), `--labels: parse selector "a b": "a b" is none of key=value`)
 }
 
@@ -37,7 +38,7 @@ func TestLabelColumns(t *testing.T) {
 	startCluster(t, f)
 	for _, format := range []string{"table", "wide"} {
 		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "-L", "env,row", "-o", format), ExitOK)
+		c.wantCode(t, c.run(t, f, "machine", "list", "-L", "env,row", "-o", format), app.ExitOK)
 		lines := strings.Split(c.out.String(), "\n")
 		if got := strings.Fields(lines[0]); strings.Join(got[len(got)-2:], " ") != "ENV ROW" {
 			t.Errorf("-o %s: got header %v, want ENV ROW at the end", format, got)

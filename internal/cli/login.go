@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -18,11 +19,11 @@ import (
 // browserTime is the time that a person has to sign in with a browser.
 const browserTime = 10 * time.Minute
 
-func loginCommand(a *app) *cobra.Command {
+func loginCommand(a *app.App) *cobra.Command {
 	var issuer string
 	var browser bool
 	cmd := &cobra.Command{
-		Use: "login [--issuer NAME] [--browser]", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "login [--issuer NAME] [--browser]", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Sign in to the current context with your identity provider",
 		Long: `Sign in to the current context with an OIDC issuer of the cluster. The command shows an address and a code to
 enter there, in a browser on any machine. With --browser, and if the issuer has no such flow, the browser must be on
@@ -45,9 +46,9 @@ expired. They have priority over a token of the context; --token and HOLDFAST_TO
 	return cmd
 }
 
-func logoutCommand(a *app) *cobra.Command {
+func logoutCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "logout", Args: exactly(),
+		Use: "logout", Args: app.Exactly(),
 		Short: "Delete the sign-in of the current context",
 		Long: `Delete the tokens that 'login' stored for the current context. The session in the browser does not end.
 An access token that somebody has copied is valid until it expires.`,
@@ -57,28 +58,28 @@ An access token that somebody has copied is valid until it expires.`,
 			if err != nil {
 				return err
 			}
-			if err := login.At(t.contexts, t.name).Delete(); err != nil {
+			if err := login.At(t.Contexts, t.Name).Delete(); err != nil {
 				return err
 			}
-			a.note("signed out of context %s", t.name)
+			a.Note("signed out of context %s", t.Name)
 			return nil
 		},
 	}
 }
 
 // loginTarget returns the selected context, which stores the sign-in.
-func loginTarget(a *app) (destination, error) {
-	t, err := a.target()
-	if err == nil && t.name == "" {
-		err = usagef("no context is selected, which would store the sign-in: " +
+func loginTarget(a *app.App) (app.Destination, error) {
+	t, err := a.Target()
+	if err == nil && t.Name == "" {
+		err = app.Usagef("no context is selected, which would store the sign-in: " +
 			"run: holdfast context set NAME --addr … --ca …")
 	}
 	return t, err
 }
 
 // signIn signs in with an issuer of the cluster, and stores the tokens.
-func signIn(ctx context.Context, a *app, t destination, name string, browser bool) error {
-	cfg, err := a.clientConfig()
+func signIn(ctx context.Context, a *app.App, t app.Destination, name string, browser bool) error {
+	cfg, err := a.ClientConfig()
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func signIn(ctx context.Context, a *app, t destination, name string, browser boo
 	cfg.Token, cfg.Tokens = "", func(context.Context) (string, error) { return token, nil }
 	c, err := client.Dial(cfg)
 	if err != nil {
-		return usagef("%s", err)
+		return app.Usagef("%s", err)
 	}
 	defer func() { _ = c.Close() }()
 	issuer, err := chooseIssuer(ctx, c, name)
@@ -100,16 +101,16 @@ func signIn(ctx context.Context, a *app, t destination, name string, browser boo
 	token = saved.Token
 	id, err := c.Access().WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 	if err != nil {
-		return failed(err, "sign in to context %s", t.name)
+		return app.Failed(err, "sign in to context %s", t.Name)
 	}
-	if err := login.At(t.contexts, t.name).Save(saved); err != nil {
+	if err := login.At(t.Contexts, t.Name).Save(saved); err != nil {
 		return err
 	}
 	until := "until " + saved.Expires.Local().Format("2006-01-02 15:04")
 	if saved.Refresh != "" {
 		until = "and stay so while " + issuer.GetDisplayName() + " refreshes the token"
 	}
-	a.note("you are signed in to context %s as %s (%s), %s", t.name, id.GetPrincipal(), loginRole(id), until)
+	a.Note("you are signed in to context %s as %s (%s), %s", t.Name, id.GetPrincipal(), loginRole(id), until)
 	return nil
 }
 
@@ -129,7 +130,7 @@ func loginRole(id *holdfastv1.Identity) string {
 func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfastv1.Issuer, error) {
 	r, err := c.Cluster().GetIssuers(ctx, &holdfastv1.GetIssuersRequest{})
 	if err != nil {
-		return nil, failed(err, "ask for the issuers of the cluster")
+		return nil, app.Failed(err, "ask for the issuers of the cluster")
 	}
 	var fit, all []*holdfastv1.Issuer
 	var names []string
@@ -144,27 +145,28 @@ func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfast
 	}
 	switch {
 	case len(all) == 0:
-		return nil, exitf(ExitConflict, "the cluster has no issuer for holdfast login: use a token, or an admin sets "+
-			"client_id or cli_client_id in oidc_issuers (the page Sign-in of the documentation)")
+		return nil, app.Exitf(app.ExitConflict,
+			"the cluster has no issuer for holdfast login: use a token, or an admin sets "+
+				"client_id or cli_client_id in oidc_issuers (the page Sign-in of the documentation)")
 	case name == "" && len(all) == 1:
 		return all[0], nil
 	case name == "":
-		return nil, usagef("the cluster has several issuers: give one with --issuer: %s", strings.Join(names, ", "))
+		return nil, app.Usagef("the cluster has several issuers: give one with --issuer: %s", strings.Join(names, ", "))
 	case len(fit) == 0:
-		return nil, exitf(ExitNotFound, "issuer %q not found: the cluster has %s", name,
+		return nil, app.Exitf(app.ExitNotFound, "issuer %q not found: the cluster has %s", name,
 			strings.Join(names, ", "))
 	}
 	return fit[0], nil
 }
 
 // signInWith signs in with an issuer.
-func signInWith(ctx context.Context, a *app, i *holdfastv1.Issuer, browser bool) (login.Saved, error) {
+func signInWith(ctx context.Context, a *app.App, i *holdfastv1.Issuer, browser bool) (login.Saved, error) {
 	f, err := login.New(ctx, login.Issuer{URL: i.GetIssuer(), ClientID: i.GetClientId(), Audience: i.GetAudience(),
 		Scopes: i.GetScopes()})
 	if err != nil {
 		return login.Saved{}, err
 	}
-	ctx, cancel := a.patience(ctx, 0)
+	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
 	if !browser {
 		saved, err := f.Device(ctx, func(p login.Prompt) { showCode(a, p) })
@@ -175,24 +177,24 @@ func signInWith(ctx context.Context, a *app, i *holdfastv1.Issuer, browser bool)
 	ctx, stop := context.WithTimeout(ctx, browserTime)
 	defer stop()
 	return f.Browser(ctx, func(address string) {
-		a.note("Open this address in a browser on this machine:")
-		a.note("%s", address)
-		a.note("Waiting until %s …", a.Now().Add(browserTime).Local().Format("15:04"))
+		a.Note("Open this address in a browser on this machine:")
+		a.Note("%s", address)
+		a.Note("Waiting until %s …", a.Now().Add(browserTime).Local().Format("15:04"))
 		openBrowser(ctx, a, address)
 	})
 }
 
-func showCode(a *app, p login.Prompt) {
-	a.note("Open %s and enter the code %s.", p.URL, p.Code)
+func showCode(a *app.App, p login.Prompt) {
+	a.Note("Open %s and enter the code %s.", p.URL, p.Code)
 	if p.Complete != "" {
-		a.note("Or open %s, which has the code filled in.", p.Complete)
+		a.Note("Or open %s, which has the code filled in.", p.Complete)
 	}
-	a.note("Waiting until %s …", p.Until.Local().Format("15:04"))
+	a.Note("Waiting until %s …", p.Until.Local().Format("15:04"))
 }
 
 // openBrowser opens an address on the desktop of a person, if there is one.
-func openBrowser(ctx context.Context, a *app, address string) {
-	if !a.terminal(a.Err) || a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "" {
+func openBrowser(ctx context.Context, a *app.App, address string) {
+	if !a.Terminal(a.Err) || a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "" {
 		return
 	}
 	//nolint:gosec // an https address of the issuer as the only argument, without a shell

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	"github.com/holdfast-metal/holdfast/internal/oidctest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -28,9 +29,9 @@ func TestLogin(t *testing.T) {
 		c.wantCode(t, c.run(t, f, args...), want)
 		return c.err.String()
 	}
-	wantIn(t, "no context", run(ExitUsage, "login"), "no context is selected")
-	run(ExitOK, "context", "set", "lab", "--addr", f.addr, "--token", "old")
-	wantIn(t, "login", run(ExitOK, "login"), "Open "+p.URL+"/activate and enter the code "+oidctest.UserCode,
+	wantIn(t, "no context", run(app.ExitUsage, "login"), "no context is selected")
+	run(app.ExitOK, "context", "set", "lab", "--addr", f.addr, "--token", "old")
+	wantIn(t, "login", run(app.ExitOK, "login"), "Open "+p.URL+"/activate and enter the code "+oidctest.UserCode,
 		"Waiting until", "you are signed in to context lab as token:ci (operator", "while Example SSO refreshes")
 	store := login.At(file, "lab")
 	saved, ok, err := store.Load()
@@ -46,16 +47,16 @@ func TestLogin(t *testing.T) {
 		}
 	}
 	used(saved.Token)
-	run(ExitOK, "whoami")
+	run(app.ExitOK, "whoami")
 	used(saved.Token)
-	run(ExitOK, "--token", "flag", "whoami")
+	run(app.ExitOK, "--token", "flag", "whoami")
 	used("flag")
 
 	saved.Expires = time.Unix(0, 0)
 	if err := store.Save(saved); err != nil {
 		t.Fatal(err)
 	}
-	run(ExitOK, "whoami")
+	run(app.ExitOK, "whoami")
 	next, _, err := store.Load()
 	if err != nil || next.Refresh == saved.Refresh {
 		t.Errorf("got refresh token %.20q, %v, want another one", next.Refresh, err)
@@ -66,19 +67,19 @@ func TestLogin(t *testing.T) {
 	if err := store.Save(next); err != nil {
 		t.Fatal(err)
 	}
-	text := run(ExitError, "whoami")
+	text := run(app.ExitError, "whoami")
 	wantIn(t, "ended", text, "has ended: run: holdfast login")
 	if strings.Contains(text, "--token") || strings.Contains(text, "transport:") {
 		t.Errorf("got %q, want one remedy", text)
 	}
-	run(ExitOK, "logout")
-	run(ExitOK, "logout")
-	run(ExitOK, "whoami")
+	run(app.ExitOK, "logout")
+	run(app.ExitOK, "logout")
+	run(app.ExitOK, "whoami")
 	used("old")
 	if err := store.Save(next); err != nil {
 		t.Fatal(err)
 	}
-	run(ExitOK, "context", "delete", "lab")
+	run(app.ExitOK, "context", "delete", "lab")
 	left, err := os.ReadDir(filepath.Join(filepath.Dir(file), "config-logins"))
 	if err != nil || len(left) != 0 {
 		t.Errorf("got files %v (%v), want none", left, err)
@@ -96,25 +97,27 @@ func TestLoginErrors(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"no issuer", nil, nil, ExitConflict, "has no issuer for holdfast login"},
-		{"dashboard only", []*holdfastv1.Issuer{{Issuer: "https://a.example"}}, nil, ExitConflict, "cli_client_id"},
-		{"several", []*holdfastv1.Issuer{one, two}, nil, ExitUsage, `give one with --issuer: "A", "B"`},
-		{"unknown", []*holdfastv1.Issuer{one, two}, []string{"--issuer", "C"}, ExitNotFound, `issuer "C" not found`},
-		{"plain http", []*holdfastv1.Issuer{{Issuer: "http://a.example", ClientId: "cli"}}, nil, ExitError, "want https"},
-		{"down", []*holdfastv1.Issuer{{Issuer: down.URL, ClientId: "cli"}}, nil, ExitError, "read the discovery document"},
+		{"no issuer", nil, nil, app.ExitConflict, "has no issuer for holdfast login"},
+		{"dashboard only", []*holdfastv1.Issuer{{Issuer: "https://a.example"}}, nil, app.ExitConflict, "cli_client_id"},
+		{"several", []*holdfastv1.Issuer{one, two}, nil, app.ExitUsage, `give one with --issuer: "A", "B"`},
+		{"unknown", []*holdfastv1.Issuer{one, two}, []string{"--issuer", "C"}, app.ExitNotFound, `issuer "C" not found`},
+		{"plain http", []*holdfastv1.Issuer{{Issuer: "http://a.example", ClientId: "cli"}}, nil, app.ExitError,
+			"want https"},
+		{"down", []*holdfastv1.Issuer{{Issuer: down.URL, ClientId: "cli"}}, nil, app.ExitError,
+			"read the discovery document"},
 	} {
 		f := startCluster(t, &fakeCluster{issuers: tt.issuers})
 		env := map[string]string{"HOLDFAST_CONTEXTS": filepath.Join(t.TempDir(), "config.yaml"), "HOLDFAST_ADDR": ""}
 		c := command{env: env}
-		c.wantCode(t, c.run(t, f, "context", "set", "lab", "--addr", f.addr), ExitOK)
+		c.wantCode(t, c.run(t, f, "context", "set", "lab", "--addr", f.addr), app.ExitOK)
 		c = command{env: env}
 		c.wantCode(t, c.run(t, f, append([]string{"login"}, tt.args...)...), tt.code)
 		wantIn(t, tt.name, c.err.String(), tt.want)
 	}
 	env := map[string]string{"HOLDFAST_CONTEXTS": filepath.Join(t.TempDir(), "config.yaml"), "HOLDFAST_ADDR": ""}
 	c := command{env: env}
-	c.wantCode(t, c.run(t, nil, "context", "set", "far", "--addr", "n1.example:7400"), ExitOK)
-	c.wantCode(t, c.run(t, nil, "login"), ExitUsage)
+	c.wantCode(t, c.run(t, nil, "context", "set", "far", "--addr", "n1.example:7400"), app.ExitOK)
+	c.wantCode(t, c.run(t, nil, "login"), app.ExitUsage)
 	wantIn(t, "without TLS", c.err.String(), "without TLS")
 }
 

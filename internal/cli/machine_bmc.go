@@ -9,16 +9,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineBootDevice(a *app) *cobra.Command {
+func machineBootDevice(a *app.App) *cobra.Command {
 	devices := []string{"pxe", "http", "disk", "virtual-media"}
 	flags := map[string]*bool{}
 	cmd := machinePlanCommand(a, &cobra.Command{
-		Use: "boot-device MACHINE DEVICE", Args: exactly("MACHINE", "DEVICE"),
-		ValidArgsFunction: a.complete(machineKind().names, func(context.Context, *client.Client) []string { return devices }),
-		Short:             "Set the device that a machine boots from next",
+		Use: "boot-device MACHINE DEVICE", Args: app.Exactly("MACHINE", "DEVICE"),
+		ValidArgsFunction: a.Complete(machineKind().Names,
+			func(context.Context, *client.Client) []string { return devices }),
+		Short: "Set the device that a machine boots from next",
 		Long: `Set the device that a machine boots from next: pxe, http, disk or virtual-media. It is read back. The machine does not reboot,
 and the boot mode (UEFI or BIOS) stays as it is, unless --uefi is set.`,
 		Example: `  holdfast machine boot-device m-123 pxe
@@ -26,7 +29,7 @@ and the boot mode (UEFI or BIOS) stays as it is, unless --uefi is set.`,
 	}, machinePlan{plan: func(args []string) (string, map[string]string, error) {
 		device := strings.ToLower(strings.ReplaceAll(args[1], "_", "-"))
 		if !slices.Contains(devices, device) {
-			return "", nil, usagef("DEVICE: %q is not one of %s", args[1], strings.Join(devices, ", "))
+			return "", nil, app.Usagef("DEVICE: %q is not one of %s", args[1], strings.Join(devices, ", "))
 		}
 		return "plan/boot-" + device, switches(flags), nil
 	}})
@@ -35,9 +38,9 @@ and the boot mode (UEFI or BIOS) stays as it is, unless --uefi is set.`,
 	return cmd
 }
 
-func machineInspect(a *app) *cobra.Command {
+func machineInspect(a *app.App) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
-		Use: "inspect MACHINE", Args: exactly("MACHINE"),
+		Use: "inspect MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Inspect a machine through its BMC and its host",
 		Long: `Inspect a machine through its BMC and its host, and store the result as evidence of the run (-o yaml shows it). The machine's
 phase does not change, even if the inspection fails.`,
@@ -45,11 +48,11 @@ phase does not change, even if the inspection fails.`,
 	}, machinePlan{plan: fixedPlan("plan/inspect")})
 }
 
-func machineIdentify(a *app) *cobra.Command {
+func machineIdentify(a *app.App) *cobra.Command {
 	var off bool
 	var long time.Duration
 	cmd := machinePlanCommand(a, &cobra.Command{
-		Use: "identify MACHINE", Args: exactly("MACHINE"),
+		Use: "identify MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Switch a machine's locator light on or off",
 		Long: `Switch a machine's locator light on, or off with --off. With --for it is switched off again after that time. The run lasts as
 long and blocks other runs of the machine: cancel it when you have found the machine. The machine's phase does not change.`,
@@ -59,9 +62,9 @@ long and blocks other runs of the machine: cancel it when you have found the mac
 	}, machinePlan{plan: func([]string) (string, map[string]string, error) {
 		switch {
 		case off && long != 0:
-			return "", nil, usagef("give either --for or --off")
+			return "", nil, app.Usagef("give either --for or --off")
 		case long < 0 || long > time.Hour:
-			return "", nil, usagef("--for: %s: give a time of 1h at most", long)
+			return "", nil, app.Usagef("--for: %s: give a time of 1h at most", long)
 		case off:
 			return "plan/identify-off", nil, nil
 		case long > 0:
@@ -75,11 +78,11 @@ long and blocks other runs of the machine: cancel it when you have found the mac
 	return cmd
 }
 
-func machineSEL(a *app) *cobra.Command {
+func machineSEL(a *app.App) *cobra.Command {
 	var clearLog bool
 	var log string
 	cmd := machinePlanCommand(a, &cobra.Command{
-		Use: "sel MACHINE", Aliases: []string{"events"}, Args: exactly("MACHINE"),
+		Use: "sel MACHINE", Aliases: []string{"events"}, Args: app.Exactly("MACHINE"),
 		Short: "Read the event log of a machine's BMC",
 		Long: `Read the event log of a machine's BMC, oldest entry first: time, severity, sensor, message. The entries are stored in the run's
 log. --clear clears it on the BMC once the entries are stored; entries written between the two are lost. A BMC may have several logs:
@@ -98,7 +101,7 @@ the one of the hardware is read and cleared, unless --log names another one. Sec
 			}
 			return "plan/sel", params, nil
 		},
-		show: func(ctx context.Context, c *client.Client, _ *output, r *holdfastv1.Run) error {
+		show: func(ctx context.Context, c *client.Client, _ *output.Flags, r *holdfastv1.Run) error {
 			err := c.ReadLogs(ctx, r.GetRunId(), 0, func(chunk *holdfastv1.LogChunk) error {
 				if chunk.GetStream() != "events" {
 					return nil
@@ -106,8 +109,8 @@ the one of the hardware is read and cleared, unless --log names another one. Sec
 				_, err := a.Out.Write(chunk.GetData())
 				return err
 			})
-			a.note("%s", r.GetSteps()[0].GetMessage())
-			return failed(err, "read log of run %s", r.GetRunId())
+			a.Note("%s", r.GetSteps()[0].GetMessage())
+			return app.Failed(err, "read log of run %s", r.GetRunId())
 		},
 	})
 	cmd.Flags().BoolVar(&clearLog, "clear", false, "clear the event log after reading it")
@@ -115,9 +118,9 @@ the one of the hardware is read and cleared, unless --log names another one. Sec
 	return cmd
 }
 
-func machineBMCReset(a *app) *cobra.Command {
+func machineBMCReset(a *app.App) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
-		Use: "bmc-reset MACHINE", Args: exactly("MACHINE"),
+		Use: "bmc-reset MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Restart a machine's BMC",
 		Long: `Restart a machine's BMC and wait until it answers again. The host keeps running. A BMC is restarted at most once an hour, and
 not while a press of the power button may still be in progress.`,
@@ -125,9 +128,9 @@ not while a press of the power button may still be in progress.`,
 	}, machinePlan{plan: fixedPlan("plan/bmc-reset")})
 }
 
-func machineMedia(a *app) *cobra.Command {
+func machineMedia(a *app.App) *cobra.Command {
 	insert := machinePlanCommand(a, &cobra.Command{
-		Use: "insert MACHINE URL", Args: exactly("MACHINE", "URL"),
+		Use: "insert MACHINE URL", Args: app.Exactly("MACHINE", "URL"),
 		Short: "Insert an image into a machine's virtual drive",
 		Long: `Insert an image into a machine's virtual drive and verify it. An image that is already in the drive is ejected first. The BMC
 loads the image itself, so it must be able to reach the URL. The URL is recorded: put no password into it.`,
@@ -137,32 +140,32 @@ loads the image itself, so it must be able to reach the URL. The URL is recorded
 		return "plan/media-insert", map[string]string{"url": args[1]}, nil
 	}})
 	eject := machinePlanCommand(a, &cobra.Command{
-		Use: "eject MACHINE", Args: exactly("MACHINE"),
+		Use: "eject MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Eject the image from a machine's virtual drive", Example: "  holdfast machine media eject m-123",
 	}, machinePlan{plan: fixedPlan("plan/media-eject")})
-	return parent(&cobra.Command{
+	return app.Parent(&cobra.Command{
 		Use: "media", Short: "Manage a machine's virtual media",
 		Example: `  holdfast machine media insert m-123 https://images.example/rescue.iso
   holdfast machine media eject m-123`,
 	}, insert, eject)
 }
 
-func machineInventory(a *app) *cobra.Command {
+func machineInventory(a *app.App) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
-		Use: "inventory MACHINE", Args: exactly("MACHINE"),
+		Use: "inventory MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Read a machine's hardware inventory from its BMC",
 		Long: `Read a machine's processors, memory, disks, network ports, serial numbers and firmware from its BMC. The inventory is stored and
 shown by 'machine get' beside the facts of operators and agents, which it does not overwrite. Changes are in the history.`,
 		Example: "  holdfast machine inventory m-123",
 	}, machinePlan{
 		plan: fixedPlan("plan/inventory"),
-		show: func(ctx context.Context, c *client.Client, o *output, r *holdfastv1.Run) error {
+		show: func(ctx context.Context, c *client.Client, o *output.Flags, r *holdfastv1.Run) error {
 			m, err := getMachine(ctx, c, r.GetMachineId())
 			if err != nil {
 				return err
 			}
-			a.note("%s", r.GetSteps()[0].GetMessage())
-			return printTable(a, o, hardwareTable(m, a.Now()))
+			a.Note("%s", r.GetSteps()[0].GetMessage())
+			return output.PrintTable(a, o, hardwareTable(m, a.Now()))
 		},
 	})
 }

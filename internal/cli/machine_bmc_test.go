@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -35,7 +36,7 @@ func TestCareVerbsAreRuns(t *testing.T) {
 	} {
 		f := startCluster(t, fixture())
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"machine"}, strings.Fields(args+" --detach -o name")...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"machine"}, strings.Fields(args+" --detach -o name")...)...), app.ExitOK)
 		all := asked[*holdfastv1.StartRunRequest](f)
 		if len(all) != 1 {
 			t.Fatalf("%s: got %d started runs, want 1", args, len(all))
@@ -58,7 +59,7 @@ func TestCareVerbsUsageErrors(t *testing.T) {
 		"console":                     "MACHINE is missing",
 	} {
 		var c command
-		c.wantCode(t, c.run(t, nil, append([]string{"machine"}, strings.Fields(args)...)...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, append([]string{"machine"}, strings.Fields(args)...)...), app.ExitUsage)
 		wantIn(t, args, c.err.String(), want)
 	}
 }

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineConsole(a *app) *cobra.Command {
+func machineConsole(a *app.App) *cobra.Command {
 	var readOnly, raw bool
 	cmd := &cobra.Command{
-		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
+		Use: "console MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
 		Short: "Attach to a machine's serial console",
 		Long: `Attach to a machine's serial console (serial over LAN) through its BMC. Type ~. at the beginning of a line to leave, ~~ for a tilde.
 
@@ -30,7 +31,7 @@ machine can move the cursor, erase and color, but not change titles or the clipb
 output is text. --raw prints all bytes.`,
 		Example: `  holdfast machine console m-123
   holdfast machine console m-123 --read-only`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			return attachConsole(ctx, a, c, args[0], readOnly, raw)
 		}),
 	}
@@ -39,7 +40,7 @@ output is text. --raw prints all bytes.`,
 	return cmd
 }
 
-func attachConsole(ctx context.Context, a *app, c *client.Client, machine string, readOnly, raw bool) error {
+func attachConsole(ctx context.Context, a *app.App, c *client.Client, machine string, readOnly, raw bool) error {
 	id := ""
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, PlanId: "plan/console",
 		RequestId: uuid.NewString()})
@@ -48,19 +49,19 @@ func attachConsole(ctx context.Context, a *app, c *client.Client, machine string
 		id = run.GetRunId()
 	case client.Reason(err) == "CONSOLE_OPEN":
 		id = client.Detail(err, "run_id")
-		a.note("the console of %s is open already: joining run %s", machine, id)
+		a.Note("the console of %s is open already: joining run %s", machine, id)
 	}
 	if id == "" {
-		return failed(err, "open the console of machine %s", machine)
+		return app.Failed(err, "open the console of machine %s", machine)
 	}
-	a.note("run: %s", id)
-	out := a.foreign(raw)
-	if !raw && terminalFile(a.In) != nil && a.terminal(a.Out) {
-		out = render.NewScreen(a.raw) // the machine may draw a menu
+	a.Note("run: %s", id)
+	out := a.Foreign(raw)
+	if !raw && app.TerminalFile(a.In) != nil && a.Terminal(a.Out) {
+		out = render.NewScreen(a.Foreign(true)) // the machine may draw a menu
 	}
 	typed := make(chan []byte)
 	if readOnly {
-		a.note("read only: Ctrl-C leaves")
+		a.Note("read only: Ctrl-C leaves")
 	} else {
 		restore := rawTerminal(a)
 		defer restore()
@@ -69,20 +70,20 @@ func attachConsole(ctx context.Context, a *app, c *client.Client, machine string
 	err = c.AttachConsole(ctx, client.Console{
 		RunID: id, ReadOnly: readOnly, In: typed,
 		Out:      func(data []byte) error { _, err := out.Write(data); return err },
-		Attached: func(peer string) { a.note("[console of %s through %s: ~. leaves]\r", machine, peer) },
-		Lost:     func(err error) { a.note("\r\n[lost: %s: attaching again]\r", reason(err)) },
+		Attached: func(peer string) { a.Note("[console of %s through %s: ~. leaves]\r", machine, peer) },
+		Lost:     func(err error) { a.Note("\r\n[lost: %s: attaching again]\r", app.Reason(err)) },
 	})
 	if errors.Is(err, context.Canceled) || client.Reason(err) == "RUN_FINISHED" {
 		err = nil
 	}
-	a.note("\r\n[console of %s is left]\r", machine)
-	return failed(err, "attach to the console of machine %s", machine)
+	a.Note("\r\n[console of %s is left]\r", machine)
+	return app.Failed(err, "attach to the console of machine %s", machine)
 }
 
 // rawTerminal sets the terminal of standard input to raw mode, so that all keys are sent, also
 // Ctrl-C.
-func rawTerminal(a *app) (restore func()) {
-	f := terminalFile(a.In)
+func rawTerminal(a *app.App) (restore func()) {
+	f := app.TerminalFile(a.In)
 	if f == nil {
 		return func() {}
 	}

@@ -8,15 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineCreate(a *app) *cobra.Command {
-	var o output
-	var life ttl
+func machineCreate(a *app.App) *cobra.Command {
+	var o output.Flags
+	var life app.TTL
 	r := &holdfastv1.CreateAgentMachineRequest{}
 	cmd := &cobra.Command{
-		Use: "create --pool POOL", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "create --pool POOL", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Create a machine and the token of its agent",
 		Long: `Create a machine and the token of its agent, which is valid for this machine only. The token is printed once, on standard
 output: the cluster stores only its hash. The agent must register within an hour.`,
@@ -25,33 +27,33 @@ output: the cluster stores only its hash. The agent must register within an hour
   holdfast machine create --pool gpu -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.GetPool() == "" {
-				return usagef("--pool is missing: name the pool that the machine belongs to")
+				return app.Usagef("--pool is missing: name the pool that the machine belongs to")
 			}
-			if o.format == formatName {
-				return usagef("-o name: the token would be lost")
+			if o.Format == output.FormatName {
+				return app.Usagef("-o name: the token would be lost")
 			}
 			r.TtlSeconds = int64(time.Duration(life) / time.Second)
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				made, err := c.Agents().CreateAgentMachine(ctx, r)
 				if err != nil {
-					return failed(err, "create a machine in pool %s", r.GetPool())
+					return app.Failed(err, "create a machine in pool %s", r.GetPool())
 				}
-				if !o.table() {
-					return printOne(a, &o, kind[*holdfastv1.CreateAgentMachineResponse]{reveal: true}, made)
+				if !o.Table() {
+					return output.PrintOne(a, &o, output.Kind[*holdfastv1.CreateAgentMachineResponse]{Reveal: true}, made)
 				}
-				a.note("machine %s in pool %s awaits its agent; its token %s is shown once, keep it",
+				a.Note("machine %s in pool %s awaits its agent; its token %s is shown once, keep it",
 					made.GetMachine().GetMachineId(), r.GetPool(), made.GetTokenId())
 				_, err = fmt.Fprintln(a.Out, made.GetToken())
 				return err
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(kind[*holdfastv1.CreateAgentMachineResponse]{})...)
+	o.Register(cmd, output.Shapes(output.Kind[*holdfastv1.CreateAgentMachineResponse]{})...)
 	f := cmd.Flags()
 	f.StringVar(&r.Pool, "pool", "", "pool of the machine")
 	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")
 	f.StringVar(&r.ProviderName, "provider", "", "provider (default: the pool's)")
 	f.Var(&life, "ttl", "lifetime of the token, such as 90d (default: until it is revoked)")
-	a.completeFlag(cmd, "pool", poolKind().names)
+	a.CompleteFlag(cmd, "pool", poolKind().Names)
 	return cmd
 }

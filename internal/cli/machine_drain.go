@@ -1,11 +1,15 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
 
-func machineDrain(a *app) *cobra.Command {
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+)
+
+func machineDrain(a *app.App) *cobra.Command {
 	flags := map[string]*bool{}
 	cmd := machinePlanCommand(a, &cobra.Command{
-		Use: "drain MACHINE", Args: exactly("MACHINE"),
+		Use: "drain MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Cordon the node of a machine and evict its pods",
 		Long: `Cordon the node of a machine in its cluster, and evict its pods until none is left that must leave. It is a run of plan/drain. The
 phase of the machine stays, and its condition Drained becomes true. A pod that a disruption budget protects stays until the
@@ -22,9 +26,9 @@ A machine that is in no cluster is refused. ` + askInService,
 	return cmd
 }
 
-func machineUncordon(a *app) *cobra.Command {
+func machineUncordon(a *app.App) *cobra.Command {
 	return machinePlanCommand(a, &cobra.Command{
-		Use: "uncordon MACHINE", Args: exactly("MACHINE"),
+		Use: "uncordon MACHINE", Args: app.Exactly("MACHINE"),
 		Short: "Let the cluster place pods on the node of a machine again",
 		Long: `Let the cluster place pods on the node of a machine again, after 'machine drain'. It is a run of plan/uncordon. The phase of the
 machine stays, and its condition Drained becomes false. A machine that is in no cluster is refused.`,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -28,7 +29,7 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	row("serial", spec.GetSerial())
 	row("provider", cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]))
 	row("cluster", spec.GetTargetClusterRef())
-	row("labels", joined(m.GetLabels()).Value)
+	row("labels", app.Joined(m.GetLabels()).Value)
 	for _, f := range describe.Host(m) {
 		row(f.Name, f.Value)
 	}
@@ -36,13 +37,13 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 		row("cpu", describe.Cores(a.GetCpuMillicores()))
 		row("memory", mebibytes(a.GetMemoryMib()))
 		row("gpus", strconv.Itoa(int(a.GetGpuCount())))
-		row("registered", age(now, a.GetRegisteredAt()))
+		row("registered", app.Age(now, a.GetRegisteredAt()))
 	}
-	row("last keepalive", age(now, a.GetLastKeepalive()))
+	row("last keepalive", app.Age(now, a.GetLastKeepalive()))
 	row("agent version", a.GetAgentVersion())
 	row("in use", describe.InUse(a.GetMetrics()))
 	row("tags", strings.Join(n.GetTags(), ","))
-	row("last seen", age(now, n.GetLastSeenAt()))
+	row("last seen", app.Age(now, n.GetLastSeenAt()))
 	return t
 }
 
@@ -65,7 +66,7 @@ func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 		return t
 	}
 	t.Row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(),
-		"read "+age(now, h.GetObservedAt())+" from the "+h.GetSource())
+		"read "+app.Age(now, h.GetObservedAt())+" from the "+h.GetSource())
 	for _, f := range [][2]string{{"bios", h.GetBiosVersion()}, {"bmc", h.GetBmcVersion()}} {
 		if f[1] != "" {
 			t.Row(f[0], "", f[1], "", "")

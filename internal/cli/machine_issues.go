@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -43,19 +45,19 @@ func worst(m *holdfastv1.Machine) *holdfastv1.Issue {
 // byUrgency sorts by urgency, then by duration, the longest first.
 func byUrgency(x, y *holdfastv1.Machine) int {
 	wx, wy := worst(x), worst(y)
-	return cmp.Or(cmp.Compare(wx.GetUrgency(), wy.GetUrgency()), at(wx.GetSince()).Compare(at(wy.GetSince())),
+	return cmp.Or(cmp.Compare(wx.GetUrgency(), wy.GetUrgency()), app.At(wx.GetSince()).Compare(app.At(wy.GetSince())),
 		fields.Natural(x.GetMachineId(), y.GetMachineId()))
 }
 
-func issueKind() kind[*holdfastv1.Machine] {
-	return kind[*holdfastv1.Machine]{
-		noun: "machine", list: "machines", name: (*holdfastv1.Machine).GetMachineId,
-		header: []string{"MACHINE", "URGENCY", "SINCE", "STATE", "POWER", "RACK", "WHY"},
-		wide:   []string{"LOCATION", "POOL", "PROVIDER", "BMC", "RUN"},
-		row: func(m *holdfastv1.Machine, now time.Time) []any {
+func issueKind() output.Kind[*holdfastv1.Machine] {
+	return output.Kind[*holdfastv1.Machine]{
+		Noun: "machine", List: "machines", Name: (*holdfastv1.Machine).GetMachineId,
+		Header: []string{"MACHINE", "URGENCY", "SINCE", "STATE", "POWER", "RACK", "WHY"},
+		Wide:   []string{"LOCATION", "POOL", "PROVIDER", "BMC", "RUN"},
+		Row: func(m *holdfastv1.Machine, now time.Time) []any {
 			spec, most := m.GetSpec(), worst(m)
 			return []any{
-				m.GetMachineId(), urgencyText(most.GetUrgency()), render.Ago(now, at(most.GetSince())),
+				m.GetMachineId(), urgencyText(most.GetUrgency()), render.Ago(now, app.At(most.GetSince())),
 				render.State(describe.Enum(m.GetStatus().GetEffectiveState())), powerText(m.GetStatus()), spec.GetRack(),
 				describe.Attention(m, now),
 				spec.GetLocation(), spec.GetPool(), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
@@ -66,28 +68,28 @@ func issueKind() kind[*holdfastv1.Machine] {
 }
 
 // troubledPage returns a page of the machines that need attention.
-func troubledPage(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
+func troubledPage(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Machine, string, error) {
 	f := troubled
-	if strings.TrimSpace(q.filter) != "" {
-		f = "(" + q.filter + ") AND " + troubled
+	if strings.TrimSpace(q.Filter) != "" {
+		f = "(" + q.Filter + ") AND " + troubled
 	}
-	q.filter = f
-	return machineKind().page(ctx, c, q)
+	q.Filter = f
+	return machineKind().Page(ctx, c, q)
 }
 
-func machineIssues(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.Machine]{
-		use: "issues", short: "List the machines that somebody should look at, the most urgent first",
-		long: `List the machines that somebody should look at, the most urgent first; among equals, what has lasted longest.
+func machineIssues(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.Machine]{
+		Use: "issues", Short: "List the machines that somebody should look at, the most urgent first",
+		Long: `List the machines that somebody should look at, the most urgent first; among equals, what has lasted longest.
 
 urgent: somebody has to act (NeedsIntervention), or its install has failed. down: it is in service and is powered off, cannot be
 reached or is not in its cluster, or its agent is silent. minor: it is degraded, or its BMC does not answer. Retired machines are left
 out. The filter needs_attention = true selects the same machines in every list; 'machine why' shows the rest.`,
-		example: `  holdfast machine issues
+		Example: `  holdfast machine issues
   holdfast machine issues --filter 'labels.site = "fra1"' -o wide
   holdfast machine issues --limit 1 -o name | xargs -r holdfast machine why`,
-		kind: issueKind(), plural: "machines with issues", filter: `labels.rack = "r7"`, order: byUrgency,
-		page:  troubledPage,
-		empty: "no machine has an issue",
+		Kind: issueKind(), Plural: "machines with issues", Filter: `labels.rack = "r7"`, Order: byUrgency,
+		Page:  troubledPage,
+		Empty: "no machine has an issue",
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -36,7 +37,7 @@ func TestMachineIssues(t *testing.T) {
 		off,
 	}})
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "issues", "--filter", "rack = r7"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "issues", "--filter", "rack = r7"), app.ExitOK)
 	golden(t, "machine_issues.golden", c.out.String())
 	asked := asked[*holdfastv1.ListMachinesRequest](f)
 	if diff := cmp.Diff("(rack = r7) AND "+troubled, asked[len(asked)-1].GetFilter()); diff != "" {
@@ -44,7 +45,7 @@ func TestMachineIssues(t *testing.T) {
 	}
 
 	c = command{}
-	c.wantCode(t, c.run(t, f, "machine", "issues", "--limit", "2", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "issues", "--limit", "2", "-o", "name"), app.ExitOK)
 	if got, want := c.out.String(), "m-4\nm-10\n"; got != want {
 		t.Errorf("two most urgent: got %q, want %q", got, want)
 	}
@@ -54,7 +55,7 @@ func TestMachineIssues(t *testing.T) {
 func TestNoIssues(t *testing.T) {
 	f := startCluster(t, &fakeCluster{})
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "issues", "--no-headers"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "issues", "--no-headers"), app.ExitOK)
 	if got := c.out.String(); got != "" {
 		t.Errorf("got output %q, want none", got)
 	}

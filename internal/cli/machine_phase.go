@@ -8,17 +8,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineSetPhase(a *app) *cobra.Command {
-	var o output
-	var ok consent
+func machineSetPhase(a *app.App) *cobra.Command {
+	var o output.Flags
+	var ok prompt.Consent
 	var comment string
 	cmd := &cobra.Command{
-		Use: "set-phase MACHINE PHASE", Args: exactly("MACHINE", "PHASE"),
-		ValidArgsFunction: a.complete(machineKind().names, phaseNames),
+		Use: "set-phase MACHINE PHASE", Args: app.Exactly("MACHINE", "PHASE"),
+		ValidArgsFunction: a.Complete(machineKind().Names, phaseNames),
 		Short:             "Move a machine to another phase by hand",
 		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or RETIRED.
 The current phase decides which moves are allowed; only runs move a machine to PROVISIONING. The state that lists show may differ from
@@ -32,37 +35,37 @@ RETIRED is final, so the command asks for confirmation: the id of the machine. W
 			if err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				before, err := getMachine(ctx, c, args[0])
 				if err != nil {
-					return failed(err, "set phase of machine %s to %s", args[0], to)
+					return app.Failed(err, "set phase of machine %s to %s", args[0], to)
 				}
-				if ok.dryRun {
-					a.note("dry run: %s", phaseLoss(before, to))
-					return printOne(a, &o, machineKind(), before)
+				if ok.DryRun {
+					a.Note("dry run: %s", phaseLoss(before, to))
+					return output.PrintOne(a, &o, machineKind(), before)
 				}
 				// The server refuses a move of a machine with an active run.
 				if s := before.GetStatus(); to == holdfastv1.MachineStatus_RETIRED && s.GetPhase() != to &&
 					s.GetActiveRunId() == "" {
-					if err := ok.obtain(ctx, a, cmd.CommandPath(), phaseLoss(before, to), args[0]); err != nil {
+					if err := ok.Obtain(ctx, a, cmd.CommandPath(), phaseLoss(before, to), args[0]); err != nil {
 						return err
 					}
 				}
 				m, err := c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: args[0],
 					Phase: to, Comment: comment})
 				if err != nil {
-					return failed(err, "set phase of machine %s to %s", args[0], to)
+					return app.Failed(err, "set phase of machine %s to %s", args[0], to)
 				}
-				if !o.table() {
-					return printOne(a, &o, machineKind(), m)
+				if !o.Table() {
+					return output.PrintOne(a, &o, machineKind(), m)
 				}
 				_, err = fmt.Fprintln(a.Out, movedSentence(before, m))
 				return err
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(machineKind())...)
-	ok.register(cmd, "show the machine, and do not move it")
+	o.Register(cmd, output.Shapes(machineKind())...)
+	ok.Register(cmd, "show the machine, and do not move it")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd
 }
@@ -88,35 +91,35 @@ func movedSentence(before, m *holdfastv1.Machine) string {
 	return text
 }
 
-func machineBMCRetry(a *app) *cobra.Command {
-	return eachCommand(a, each[*holdfastv1.Machine]{
-		verb: "bmc-retry", done: "allowed logins to the BMC of", kind: machineKind(), unasked: true,
-		short: "Log in again to BMCs that refused the account",
-		long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
+func machineBMCRetry(a *app.App) *cobra.Command {
+	return output.EachCommand(a, output.Each[*holdfastv1.Machine]{
+		Verb: "bmc-retry", Done: "allowed logins to the BMC of", Kind: machineKind(), Unasked: true,
+		Short: "Log in again to BMCs that refused the account",
+		Long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
 because another one might lock it, and one login is tried every 30 minutes. Use this when the account works again.`,
-		example: `  holdfast machine bmc-retry m-123
+		Example: `  holdfast machine bmc-retry m-123
   holdfast machine bmc-retry $(holdfast machine list --filter 'rack = r7' -o name)`,
-		do: func(ctx context.Context, c *client.Client, id string) error {
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Machines().RetryBmc(ctx, &holdfastv1.RetryBmcRequest{MachineId: id})
 			return err
 		},
 	})
 }
 
-func machineDelete(a *app) *cobra.Command {
-	return eachCommand(a, each[*holdfastv1.Machine]{
-		kind:  machineKind(),
-		short: "Delete machines that have no active run",
-		long:  "Delete machines that have no active run. Their runs and history stay.",
-		example: `  holdfast machine delete m-123
+func machineDelete(a *app.App) *cobra.Command {
+	return output.EachCommand(a, output.Each[*holdfastv1.Machine]{
+		Kind:  machineKind(),
+		Short: "Delete machines that have no active run",
+		Long:  "Delete machines that have no active run. Their runs and history stay.",
+		Example: `  holdfast machine delete m-123
   holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
-		note: func(m []*holdfastv1.Machine) string {
+		Note: func(m []*holdfastv1.Machine) string {
 			if text := machineStates(m); text != "" {
 				return " (" + text + ")"
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *client.Client, id string) error {
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id})
 			return err
 		},
@@ -125,7 +128,7 @@ func machineDelete(a *app) *cobra.Command {
 
 // phaseNames completes phases.
 func phaseNames(context.Context, *client.Client) []string {
-	return mapped(enumNames(holdfastv1.MachineStatus_Phase_name), func(name string) string {
+	return app.Mapped(app.EnumNames(holdfastv1.MachineStatus_Phase_name), func(name string) string {
 		return strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -16,20 +19,20 @@ type machinePlan struct {
 	// plan returns the id of the plan for the arguments, and the parameters of the run.
 	plan func(args []string) (id string, params map[string]string, err error)
 	// show prints the result instead of the run; nil prints the run.
-	show func(ctx context.Context, c *client.Client, o *output, r *holdfastv1.Run) error
+	show func(ctx context.Context, c *client.Client, o *output.Flags, r *holdfastv1.Run) error
 	// asks is whether the plan may interrupt the machine: then a confirmation is needed.
 	asks bool
 }
 
 // machinePlanCommand completes cmd, whose first argument is the machine, with the flags and the
 // action of such a command.
-func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Command {
-	var o output
+func machinePlanCommand(a *app.App, cmd *cobra.Command, v machinePlan) *cobra.Command {
+	var o output.Flags
 	var request string
 	var detach bool
-	var ok consent
+	var ok prompt.Consent
 	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = a.complete(machineKind().names)
+		cmd.ValidArgsFunction = a.Complete(machineKind().Names)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		plan, params, err := v.plan(args)
@@ -38,8 +41,8 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 		}
 		req := &holdfastv1.StartRunRequest{MachineId: args[0], PlanId: plan, Params: params,
 			RequestId: request}
-		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			if ok.dryRun {
+		return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+			if ok.DryRun {
 				m, err := getMachine(ctx, c, req.GetMachineId())
 				if err != nil {
 					return err
@@ -59,11 +62,11 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 			return startRun(ctx, a, c, &o, req, waitFlag{set: !detach}, show)
 		})(cmd, args)
 	}
-	o.register(cmd, started()...)
+	o.Register(cmd, started()...)
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated call safe (default: generated and printed)")
 	if v.asks {
-		ok.register(cmd, "make the checks of the start, show the effect, and start nothing")
+		ok.Register(cmd, "make the checks of the start, show the effect, and start nothing")
 	}
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait for the end of the run")
 	return cmd

@@ -8,15 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machinePower(a *app) *cobra.Command {
+func machinePower(a *app.App) *cobra.Command {
 	verb := func(name, short, long string) *cobra.Command {
 		flags := map[string]*bool{}
 		cmd := machinePlanCommand(a, &cobra.Command{
-			Use: name + " MACHINE", Args: exactly("MACHINE"), Short: short, Long: long,
+			Use: name + " MACHINE", Args: app.Exactly("MACHINE"), Short: short, Long: long,
 			Example: "  holdfast machine power " + name + " m-123",
 		}, machinePlan{plan: func([]string) (string, map[string]string, error) {
 			return "plan/power-" + name, switches(flags), nil
@@ -27,7 +29,7 @@ func machinePower(a *app) *cobra.Command {
 		}
 		return cmd
 	}
-	return parent(&cobra.Command{
+	return app.Parent(&cobra.Command{
 		Use: "power", Short: "Turn a machine on or off",
 		Long: `Turn a machine on or off through its BMC. 'on', 'off' and 'cycle' are runs: each is recorded, is refused while another run is
 active, and ends once the power was seen to change. 'status' shows the power that the last poll has seen, and starts no run.`,
@@ -45,29 +47,29 @@ active, and ends once the power was seen to change. 'status' shows the power tha
 const askInService = "The command asks for confirmation if the machine is in service: its id. " +
 	"Without a terminal it requires --yes."
 
-func machinePowerStatus(a *app) *cobra.Command {
-	var o output
+func machinePowerStatus(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "status MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
+		Use: "status MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
 		Short: "Show whether the power is on",
 		Long: `Show whether the power is on, as the last poll of the BMC has seen it (every 30 s, and after each run), and how old that is.
 No run is started. 'machine inspect' reads the BMC at once.`,
 		Example: `  holdfast machine power status m-123
   holdfast machine power status m-123 -o jsonpath=status.power
   holdfast machine list --filter 'rack = "r7" AND power = OFF'`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			m, err := getMachine(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
-			if !o.table() {
-				return printOne(a, &o, machineKind(), m)
+			if !o.Table() {
+				return output.PrintOne(a, &o, machineKind(), m)
 			}
 			_, err = fmt.Fprintln(a.Out, powerSentence(m, a.Now()))
 			return err
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }
 
@@ -81,7 +83,7 @@ func powerSentence(m *holdfastv1.Machine, now time.Time) string {
 	case holdfastv1.PowerState_OFF:
 		text = m.GetMachineId() + ": " + describe.PoweredOff(s, now)
 	}
-	seen := age(now, s.GetPowerObservedAt())
+	seen := app.Age(now, s.GetPowerObservedAt())
 	if seen == "" {
 		return text + ", never observed"
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -16,13 +17,13 @@ func TestPowerStatus(t *testing.T) {
 		{"m-125", "m-125: this peer does not report the power: upgrade it\n"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, "machine", "power", "status", tt.machine), ExitOK)
+		c.wantCode(t, c.run(t, f, "machine", "power", "status", tt.machine), app.ExitOK)
 		if got := c.out.String(); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.machine, got, tt.want)
 		}
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "power", "status", "m-124", "-o", "jsonpath=status.power"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "power", "status", "m-124", "-o", "jsonpath=status.power"), app.ExitOK)
 	if got := strings.TrimSpace(c.out.String()); got != "OFF" {
 		t.Errorf("jsonpath: got %q, want OFF", got)
 	}

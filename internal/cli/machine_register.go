@@ -7,18 +7,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineRegister(a *app) *cobra.Command {
+func machineRegister(a *app.App) *cobra.Command {
 	var (
-		o           output
+		o           output.Flags
 		spec        specFlags
-		in          inputs
+		in          output.Inputs
 		id, initial string
 	)
 	cmd := &cobra.Command{
-		Use: "register (-f FILE | [flags])", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "register (-f FILE | [flags])", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Register machines, or update them",
 		Long: `Register machines, from a file or one from flags. A machine that is known is updated: its spec and
 labels become those given. The status belongs to the server, but a new machine can begin in the phase
@@ -35,17 +37,17 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags := spec.given(cmd.Flags()) || id != "" || initial != ""
 			switch {
-			case in.given() && flags:
-				return usagef("%s: give either -f or flags that describe a machine", cmd.CommandPath())
-			case !in.given() && !flags:
-				return usagef("%s: give -f FILE, or flags that describe a machine: see: %s --help", cmd.CommandPath(),
+			case in.Given() && flags:
+				return app.Usagef("%s: give either -f or flags that describe a machine", cmd.CommandPath())
+			case !in.Given() && !flags:
+				return app.Usagef("%s: give -f FILE, or flags that describe a machine: see: %s --help", cmd.CommandPath(),
 					cmd.CommandPath())
 			}
 			machines, err := machinesToRegister(a, &in, &spec, id, initial)
 			if err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := checkPools(ctx, c, machines, nil); err != nil {
 					return err
 				}
@@ -53,18 +55,19 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(machineKind())...)
+	o.Register(cmd, output.Shapes(machineKind())...)
 	spec.register(cmd.Flags())
-	in.register(cmd.Flags(), "machines")
+	in.Register(cmd.Flags(), "machines")
 	cmd.Flags().StringVar(&id, "id", "", "machine id (default: 8 generated hex digits)")
 	cmd.Flags().StringVar(&initial, "phase", "", "first phase of a new machine: FACTORY_READY or READY")
 	return cmd
 }
 
-func machinesToRegister(a *app, in *inputs, spec *specFlags, id, initial string) ([]*holdfastv1.Machine, error) {
+func machinesToRegister(a *app.App, in *output.Inputs, spec *specFlags, id, initial string) ([]*holdfastv1.Machine,
+	error) {
 	var machines []*holdfastv1.Machine
-	if in.given() {
-		read, err := readDocuments(a, in, machineKind())
+	if in.Given() {
+		read, err := output.ReadDocuments(a, in, machineKind())
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +89,7 @@ func machinesToRegister(a *app, in *inputs, spec *specFlags, id, initial string)
 	for _, m := range machines {
 		if m.GetMachineId() == "" {
 			m.MachineId = newMachineID()
-			a.note("machine-id: %s", m.GetMachineId())
+			a.Note("machine-id: %s", m.GetMachineId())
 		}
 	}
 	return machines, nil
@@ -94,21 +97,22 @@ func machinesToRegister(a *app, in *inputs, spec *specFlags, id, initial string)
 
 // registerAll registers machines, prints the successful ones in the given order, and returns
 // the errors of the others.
-func registerAll(ctx context.Context, a *app, c *client.Client, o *output, machines []*holdfastv1.Machine) error {
+func registerAll(ctx context.Context, a *app.App, c *client.Client, o *output.Flags,
+	machines []*holdfastv1.Machine) error {
 	done := make([]*holdfastv1.Machine, len(machines))
 	errs := make([]error, len(machines))
 	var g errgroup.Group
-	g.SetLimit(parallel)
+	g.SetLimit(output.Parallel)
 	for i, m := range machines {
 		g.Go(func() error {
 			var err error
 			done[i], err = c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: m})
-			errs[i] = failed(err, "register machine %s", m.GetMachineId())
+			errs[i] = app.Failed(err, "register machine %s", m.GetMachineId())
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return printDone(a, o, machineKind(), done, errs, "register machines")
+	return output.PrintDone(a, o, machineKind(), done, errs, "register machines")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -81,7 +82,7 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 		}
 		set = append(set, l)
 	}
-	labels, err := pairs("label", set)
+	labels, err := app.Pairs("label", set)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,8 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 	m := spec.ProtoReflect()
 	for name, value := range s.text {
 		if scheme, _, isURL := strings.Cut(*value, "://"); name == "ssh_endpoint" && isURL {
-			return nil, usagef("--ssh: begins with %q, as a URL: leave it out: want host, host:port or user@host", scheme+"://")
+			return nil, app.Usagef("--ssh: begins with %q, as a URL: leave it out: want host, host:port or user@host",
+				scheme+"://")
 		}
 		m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOfString(*value))
 	}
@@ -107,9 +109,9 @@ func newMachineID() string {
 
 // phase parses a machine phase in any spelling.
 func phase(flag, s string) (holdfastv1.MachineStatus_Phase, error) {
-	if v := holdfastv1.MachineStatus_Phase_value[enumName(s)]; v != 0 {
+	if v := holdfastv1.MachineStatus_Phase_value[app.EnumName(s)]; v != 0 {
 		return holdfastv1.MachineStatus_Phase(v), nil
 	}
-	return 0, usagef("%s: %q is not one of %s", flag, s,
-		strings.Join(enumNames(holdfastv1.MachineStatus_Phase_name), ", "))
+	return 0, app.Usagef("%s: %q is not one of %s", flag, s,
+		strings.Join(app.EnumNames(holdfastv1.MachineStatus_Phase_name), ", "))
 }

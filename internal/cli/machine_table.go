@@ -11,25 +11,27 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineKind() kind[*holdfastv1.Machine] {
-	return kind[*holdfastv1.Machine]{
-		noun: "machine", list: "machines",
-		name:   (*holdfastv1.Machine).GetMachineId,
-		header: []string{"MACHINE", "STATE", "POWER", "POOL", "AGENT", "RUN", "LOCATION", "RACK", "UPDATED", "WHY"},
-		wide: []string{"PHASE", "NODE", "HARDWARE", "PROVIDER", "KEEPALIVE", "AGENT VERSION", "IN USE", "CONDITIONS",
+func machineKind() output.Kind[*holdfastv1.Machine] {
+	return output.Kind[*holdfastv1.Machine]{
+		Noun: "machine", List: "machines",
+		Name:   (*holdfastv1.Machine).GetMachineId,
+		Header: []string{"MACHINE", "STATE", "POWER", "POOL", "AGENT", "RUN", "LOCATION", "RACK", "UPDATED", "WHY"},
+		Wide: []string{"PHASE", "NODE", "HARDWARE", "PROVIDER", "KEEPALIVE", "AGENT VERSION", "IN USE", "CONDITIONS",
 			"BANNERS", "SSH", "BMC", "MACS", "SERIAL", "CLUSTER", "CUSTOMER", "LABELS"},
-		row: machineRow,
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
-			r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size,
-				PageToken: q.token})
+		Row: machineRow,
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Machine, string, error) {
+			r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.Filter, PageSize: q.Size,
+				PageToken: q.Token})
 			return r.GetMachines(), r.GetNextPageToken(), err
 		},
-		get: getMachine,
+		Get: getMachine,
 	}
 }
 
@@ -38,14 +40,14 @@ func machineRow(m *holdfastv1.Machine, now time.Time) []any {
 	return []any{
 		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), powerText(status), spec.GetPool(),
 		render.State(describe.Enum(status.GetAgentState())), status.GetActiveRunId(), spec.GetLocation(),
-		spec.GetRack(), age(now, m.GetUpdatedAt()), describe.Attention(m, now),
+		spec.GetRack(), app.Age(now, m.GetUpdatedAt()), describe.Attention(m, now),
 		render.State(describe.Enum(status.GetPhase())), describe.Enum(status.GetNodeState()),
 		describe.Hardware(m.GetHardwareSummary()), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
-		age(now, m.GetAgent().GetLastKeepalive()), m.GetAgent().GetAgentVersion(),
+		app.Age(now, m.GetAgent().GetLastKeepalive()), m.GetAgent().GetAgentVersion(),
 		describe.InUse(m.GetAgent().GetMetrics()), conditions(status.GetConditions()),
 		render.T(strings.Join(status.GetBanners(), "; "), render.Red), spec.GetSshEndpoint(), spec.GetBmcEndpoint(),
 		strings.Join(spec.GetMacAddresses(), ","), spec.GetSerial(), spec.GetTargetClusterRef(),
-		spec.GetCustomerId(), joined(m.GetLabels()),
+		spec.GetCustomerId(), app.Joined(m.GetLabels()),
 	}
 }
 
@@ -55,7 +57,7 @@ func powerText(s *holdfastv1.MachineStatus) render.Text {
 	if down {
 		return render.T(describe.Power(s), render.Red)
 	}
-	return plain(describe.Power(s))
+	return app.Plain(describe.Power(s))
 }
 
 // conditions formats the conditions on one line, with a reason only for unusual ones.
@@ -88,7 +90,7 @@ func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 		if c.GetUnknown() {
 			since = c.GetUnknownSince()
 		}
-		t.Row(c.GetType(), status, c.GetReason(), age(now, since), age(now, c.GetObservedAt()),
+		t.Row(c.GetType(), status, c.GetReason(), app.Age(now, since), app.Age(now, c.GetObservedAt()),
 			c.GetMessage())
 	}
 	return t
@@ -99,30 +101,30 @@ func conditionStatus(c *holdfastv1.Condition) render.Text {
 	if c.GetUnknown() {
 		return render.T("Unknown", render.Yellow)
 	}
-	return plain(strconv.FormatBool(c.GetStatus()))
+	return app.Plain(strconv.FormatBool(c.GetStatus()))
 }
 
-func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, error) {
-	items, err := machineKind().all(ctx, c, l.filter, l.limit)
-	return items, failed(err, "list machines")
+func listMachines(ctx context.Context, c *client.Client, l *output.Listing) ([]*holdfastv1.Machine, error) {
+	items, err := machineKind().All(ctx, c, l.Filter, l.Limit)
+	return items, app.Failed(err, "list machines")
 }
 
 func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
-	return m, failed(err, "get machine %s", id)
+	return m, app.Failed(err, "get machine %s", id)
 }
 
-func historyKind() kind[*holdfastv1.HistoryEntry] {
-	return kind[*holdfastv1.HistoryEntry]{
-		list:   "entries",
-		name:   func(e *holdfastv1.HistoryEntry) string { return stamp(e.GetAt()) },
-		header: []string{"AT", "FACET", "FROM", "TO", "BY", "RUN", "COMMENT"},
-		wide:   []string{"SEQUENCE", "PRINCIPAL", "METADATA"},
-		row: func(e *holdfastv1.HistoryEntry, _ time.Time) []any {
+func historyKind() output.Kind[*holdfastv1.HistoryEntry] {
+	return output.Kind[*holdfastv1.HistoryEntry]{
+		List:   "entries",
+		Name:   func(e *holdfastv1.HistoryEntry) string { return app.Stamp(e.GetAt()) },
+		Header: []string{"AT", "FACET", "FROM", "TO", "BY", "RUN", "COMMENT"},
+		Wide:   []string{"SEQUENCE", "PRINCIPAL", "METADATA"},
+		Row: func(e *holdfastv1.HistoryEntry, _ time.Time) []any {
 			return []any{
-				stamp(e.GetAt()), e.GetFacet(), render.State(e.GetFrom()), render.State(e.GetTo()),
+				app.Stamp(e.GetAt()), e.GetFacet(), render.State(e.GetFrom()), render.State(e.GetTo()),
 				e.GetTriggeredBy(), e.GetRunId(), e.GetComment(),
-				number(e.GetSequence()), e.GetPrincipal(), joined(e.GetMetadata()),
+				app.Number(e.GetSequence()), e.GetPrincipal(), app.Joined(e.GetMetadata()),
 			}
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,7 +25,7 @@ func TestRegisterFromFlags(t *testing.T) {
 		"--ssh", "10.0.0.1:22",
 		"--bmc", "10.0.1.1", "--mac", "aa:bb:cc:dd:ee:01", "--mac", "aa:bb:cc:dd:ee:02", "--provider", "dc-1", "--rack",
 		"r7", "--location", "fra", "--pool", "gpu",
-		"--serial", "SN", "--cluster", "cluster-a", "--customer", "acme", "--phase", "factory-ready"), ExitOK)
+		"--serial", "SN", "--cluster", "cluster-a", "--customer", "acme", "--phase", "factory-ready"), app.ExitOK)
 	want := &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
 		MachineId: "m-1", Labels: map[string]string{"env": "prod", "note": "a=b"},
 		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.0.0.1:22", BmcEndpoint: "10.0.1.1", TargetClusterRef: "cluster-a",
@@ -41,7 +42,7 @@ func TestRegisterFromFlags(t *testing.T) {
 func TestRegisterCreatesAndPrintsID(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "register", "--rack", "r7", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "register", "--rack", "r7", "-o", "name"), app.ExitOK)
 	id := strings.TrimSpace(c.out.String())
 	if !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(id) {
 		t.Errorf("got id %q, want 8 hex digits", id)
@@ -67,7 +68,7 @@ func TestRegisterFromFile(t *testing.T) {
 		{"standard input", "-", `[{"machine_id": "a", "spec": {"rack": "07"}}, {"machine_id": "b"}]`},
 	} {
 		c := command{in: tt.in}
-		c.wantCode(t, c.run(t, f, "machine", "register", "-f", tt.arg, "-o", "name"), ExitOK)
+		c.wantCode(t, c.run(t, f, "machine", "register", "-f", tt.arg, "-o", "name"), app.ExitOK)
 		if got, want := c.out.String(), "a\nb\n"; got != want {
 			t.Errorf("%s: got output %q, want %q", tt.name, got, want)
 		}
@@ -79,9 +80,9 @@ func TestListCanBeRegistered(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, format := range []string{"json", "yaml"} {
 		var list command
-		list.wantCode(t, list.run(t, f, "machine", "list", "-o", format), ExitOK)
+		list.wantCode(t, list.run(t, f, "machine", "list", "-o", format), app.ExitOK)
 		c := command{in: list.out.String()}
-		c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), ExitOK)
+		c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), app.ExitOK)
 		if got, want := c.out.String(), "m-123\nm-124\nm-125\n"; got != want {
 			t.Errorf("%s: got registered %q, want %q", format, got, want)
 		}
@@ -91,7 +92,7 @@ func TestListCanBeRegistered(t *testing.T) {
 func TestInvalidFileRegistersNothing(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: "machine_id: a\n---\nmachine_id: b\nspec:\n  rak: r7\n"}
-	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-"), app.ExitUsage)
 	want := "error: read machines: standard input:5: unknown key \"rak\" in \"spec\": did you mean rack?\n"
 	if c.err.String() != want {
 		t.Errorf("got stderr %q, want %q", c.err.String(), want)
@@ -100,7 +101,7 @@ func TestInvalidFileRegistersNothing(t *testing.T) {
 		t.Errorf("got %d registered machines, want 0", len(f.requests))
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "/does/not/exist"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "/does/not/exist"), app.ExitUsage)
 	wantIn(t, "stderr", c.err.String(), "/does/not/exist")
 }
 
@@ -114,7 +115,7 @@ func TestSomeMachinesAreRefused(t *testing.T) {
 	}
 	startCluster(t, f)
 	c := command{in: `[{"machine_id": "a"}, {"machine_id": "b"}, {"machine_id": "c"}]`}
-	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), app.ExitConflict)
 	if got, want := c.out.String(), "a\nc\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
@@ -129,7 +130,7 @@ func TestUpdateHasFieldMask(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "update", "m-1", "--rack", "", "--label", "env=prod", "--label", "canary-",
-		"--mac", "aa:bb:cc:dd:ee:01"), ExitOK)
+		"--mac", "aa:bb:cc:dd:ee:01"), app.ExitOK)
 	got := asked[*holdfastv1.UpdateMachineRequest](f)[0]
 	if diff := cmp.Diff([]string{"spec.rack", "spec.mac_addresses", "labels.env", "labels.canary"},
 		got.GetUpdateMask().GetPaths()); diff != "" {
@@ -140,7 +141,7 @@ func TestUpdateHasFieldMask(t *testing.T) {
 	}
 
 	c = command{in: `{"machine_id": "m-1", "labels": {"a": "b"}}`}
-	c.wantCode(t, c.run(t, f, "machine", "update", "-f", "-"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "update", "-f", "-"), app.ExitOK)
 	if got := asked[*holdfastv1.UpdateMachineRequest](f)[1]; got.GetUpdateMask() != nil ||
 		got.GetMachine().GetLabels()["a"] != "b" {
 		t.Errorf("update from a file: got %v, want no mask", got)
@@ -150,7 +151,7 @@ func TestUpdateHasFieldMask(t *testing.T) {
 func TestSetPhase(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "set-phase", "m-124", "in-service", "--comment", "fan replaced"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "set-phase", "m-124", "in-service", "--comment", "fan replaced"), app.ExitOK)
 	want := &holdfastv1.SetMachinePhaseRequest{MachineId: "m-124", Phase: holdfastv1.MachineStatus_IN_SERVICE,
 		Comment: "fan replaced"}
 	if diff := cmp.Diff([]*holdfastv1.SetMachinePhaseRequest{want}, asked[*holdfastv1.SetMachinePhaseRequest](f),
@@ -187,7 +188,7 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 		return strings.Contains(c.out.String(), "RETIRED") && strings.Contains(c.err.String(), "m-125")
 	})
 	cancel()
-	c.wantCode(t, <-done, ExitOK)
+	c.wantCode(t, <-done, app.ExitOK)
 	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[0], "MACHINE") ||
 		!strings.HasPrefix(lines[4], "m-124     RETIRED        off     -") {

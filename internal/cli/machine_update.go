@@ -7,20 +7,22 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineUpdate(a *app) *cobra.Command {
+func machineUpdate(a *app.App) *cobra.Command {
 	var (
-		o    output
+		o    output.Flags
 		spec specFlags
-		in   inputs
+		in   output.Inputs
 	)
 	cmd := &cobra.Command{
 		Use:                   "update (MACHINE [flags] | -f FILE)",
 		DisableFlagsInUseLine: true,
-		Args:                  between(0, 1, "MACHINE"),
-		ValidArgsFunction:     a.complete(machineKind().names),
+		Args:                  app.Between(0, 1, "MACHINE"),
+		ValidArgsFunction:     a.Complete(machineKind().Names),
 		Short:                 "Update spec and labels of a machine",
 		Long: `Update spec and labels of a registered machine.
 
@@ -34,53 +36,53 @@ each machine in it.`,
 			if err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				changed := mapped(updates, (*holdfastv1.UpdateMachineRequest).GetMachine)
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+				changed := app.Mapped(updates, (*holdfastv1.UpdateMachineRequest).GetMachine)
 				if err := checkPools(ctx, c, changed, nil); err != nil {
 					return err
 				}
-				return storeEach(a, &o, machineKind(), updates, "update machines",
+				return output.StoreEach(a, &o, machineKind(), updates, "update machines",
 					func(u *holdfastv1.UpdateMachineRequest) (*holdfastv1.Machine, error) {
 						m, err := c.Machines().UpdateMachine(ctx, u)
-						return m, failed(err, "update machine %s", u.GetMachine().GetMachineId())
+						return m, app.Failed(err, "update machine %s", u.GetMachine().GetMachineId())
 					})
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(machineKind())...)
+	o.Register(cmd, output.Shapes(machineKind())...)
 	spec.register(cmd.Flags())
 	for _, d := range specFields() {
-		allowEmpty(cmd.Flags(), d[0])
+		app.AllowEmpty(cmd.Flags(), d[0])
 	}
-	allowEmpty(cmd.Flags(), "mac", "ssh-host-key")
-	in.register(cmd.Flags(), "machines")
+	app.AllowEmpty(cmd.Flags(), "mac", "ssh-host-key")
+	in.Register(cmd.Flags(), "machines")
 	return cmd
 }
 
-func readUpdates(a *app,
-	cmd *cobra.Command, args []string, spec *specFlags, in *inputs,
+func readUpdates(a *app.App,
+	cmd *cobra.Command, args []string, spec *specFlags, in *output.Inputs,
 ) ([]*holdfastv1.UpdateMachineRequest, error) {
 	paths := spec.paths(cmd.Flags())
 	switch {
-	case in.given() && (len(args) > 0 || len(paths) > 0):
-		return nil, usagef("%s: give either -f, or a machine and flags", cmd.CommandPath())
-	case !in.given() && len(args) == 0:
-		return nil, usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
-	case !in.given() && len(paths) == 0:
-		return nil, usagef("%s: nothing to update: give a flag like --label or --rack: see: %s --help",
+	case in.Given() && (len(args) > 0 || len(paths) > 0):
+		return nil, app.Usagef("%s: give either -f, or a machine and flags", cmd.CommandPath())
+	case !in.Given() && len(args) == 0:
+		return nil, app.Usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+	case !in.Given() && len(paths) == 0:
+		return nil, app.Usagef("%s: nothing to update: give a flag like --label or --rack: see: %s --help",
 			cmd.CommandPath(), cmd.CommandPath())
-	case !in.given():
+	case !in.Given():
 		m, err := spec.machine(args[0], true)
 		if err != nil {
 			return nil, err
 		}
 		return []*holdfastv1.UpdateMachineRequest{{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}}, nil
 	}
-	machines, err := readDocuments(a, in, machineKind())
+	machines, err := output.ReadDocuments(a, in, machineKind())
 	if err != nil {
 		return nil, err
 	}
-	return mapped(machines, func(m *holdfastv1.Machine) *holdfastv1.UpdateMachineRequest {
+	return app.Mapped(machines, func(m *holdfastv1.Machine) *holdfastv1.UpdateMachineRequest {
 		return &holdfastv1.UpdateMachineRequest{Machine: m}
 	}), nil
 }

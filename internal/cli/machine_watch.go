@@ -7,14 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineWatch(a *app) *cobra.Command {
-	var l listing
+func machineWatch(a *app.App) *cobra.Command {
+	var l output.Listing
 	var every time.Duration
 	cmd := &cobra.Command{
-		Use: "watch [MACHINE]", Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
+		Use: "watch [MACHINE]", Args: app.Between(0, 1, "MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
 		Short: "Follow changes of machines",
 		Long: `Print machines, and print each one again when it changes, until Ctrl-C. It polls every --interval and shows
 the last of several changes in between. 'run watch' shows every step of every run.`,
@@ -22,18 +24,18 @@ the last of several changes in between. 'run watch' shows every step of every ru
   holdfast machine watch m-123 -o json
   holdfast machine watch --filter 'labels.rack = "r7"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := l.resolve(); {
+			switch err := l.Resolve(); {
 			case err != nil:
 				return err
-			case len(args) > 0 && l.filter != "":
-				return usagef("%s: give either a machine or --filter", cmd.CommandPath())
-			case l.sortBy != "":
-				return usagef("%s: a watch prints changes in their order: omit --sort-by", cmd.CommandPath())
+			case len(args) > 0 && l.Filter != "":
+				return app.Usagef("%s: give either a machine or --filter", cmd.CommandPath())
+			case l.SortBy != "":
+				return app.Usagef("%s: a watch prints changes in their order: omit --sort-by", cmd.CommandPath())
 			case every <= 0:
-				return usagef("--interval: %s: give more than 0", every)
+				return app.Usagef("--interval: %s: give more than 0", every)
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				return watchMachines(ctx, a, &l.output, every, func() ([]*holdfastv1.Machine, error) {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
+				return watchMachines(ctx, a, &l.Flags, every, func() ([]*holdfastv1.Machine, error) {
 					if len(args) > 0 {
 						m, err := getMachine(ctx, c, args[0])
 						return []*holdfastv1.Machine{m}, err
@@ -43,15 +45,15 @@ the last of several changes in between. 'run watch' shows every step of every ru
 			})(cmd, args)
 		},
 	}
-	l.register(cmd, "phase = IN_SERVICE", true)
-	cmd.Flags().DurationVar(&every, "interval", watchInterval, "interval between polls")
+	l.Register(cmd, "phase = IN_SERVICE", true)
+	cmd.Flags().DurationVar(&every, "interval", output.WatchInterval, "interval between polls")
 	return cmd
 }
 
 // watchMachines prints the machines that read returns, and changed ones again, until the
 // context ends.
 func watchMachines(
-	ctx context.Context, a *app, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error),
+	ctx context.Context, a *app.App, o *output.Flags, every time.Duration, read func() ([]*holdfastv1.Machine, error),
 ) error {
-	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
+	return output.WatchPolled(ctx, a, o, machineKind(), every, significant, read)
 }

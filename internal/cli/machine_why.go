@@ -10,45 +10,48 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineWhy(a *app) *cobra.Command {
-	var o output
+func machineWhy(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "why MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
+		Use: "why MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
 		Short:   "Explain a machine's current state and the next steps",
 		Example: "  holdfast machine why m-123",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.Machines().ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{MachineId: args[0]})
 			if err != nil {
-				return failed(err, "explain machine %s", args[0])
+				return app.Failed(err, "explain machine %s", args[0])
 			}
-			if !o.table() {
-				return printOne(a, &o, kind[*holdfastv1.MachineExplanation]{name: (*holdfastv1.MachineExplanation).GetMachineId}, e)
+			if !o.Table() {
+				return output.PrintOne(a, &o,
+					output.Kind[*holdfastv1.MachineExplanation]{Name: (*holdfastv1.MachineExplanation).GetMachineId}, e)
 			}
 			var b strings.Builder
 			for _, line := range explanation(e, a.Now()) {
-				b.WriteString(line.Format(0, a.color(a.Out)) + "\n")
+				b.WriteString(line.Format(0, a.Color(a.Out)) + "\n")
 			}
-			_, err = io.WriteString(a.painted(), b.String())
+			_, err = io.WriteString(a.Painted(), b.String())
 			return err
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }
 
 // explanation formats the answer as lines: first the sentence, then its parts.
 func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line {
 	lines := []render.Line{{
-		render.T(e.GetMachineId(), render.Bold), plain(" "), render.State(describe.Enum(e.GetEffectiveState())),
-		plain(": " + e.GetSummary()),
+		render.T(e.GetMachineId(), render.Bold), app.Plain(" "), render.State(describe.Enum(e.GetEffectiveState())),
+		app.Plain(": " + e.GetSummary()),
 	}}
-	if since := age(now, e.GetSince()); since != "" && e.GetWaitingFor() == "an operator" {
-		lines[0] = append(lines[0], plain(", "+since))
+	if since := app.Age(now, e.GetSince()); since != "" && e.GetWaitingFor() == "an operator" {
+		lines[0] = append(lines[0], app.Plain(", "+since))
 	}
 	add := func(name string, text render.Text) {
 		if text.Value != "" {
@@ -63,30 +66,30 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 		if e.GetAttempt() > 0 {
 			run += fmt.Sprintf(", attempt %d", e.GetAttempt())
 		}
-		add("run", plain(run))
+		add("run", app.Plain(run))
 	}
 	if e.GetQueuePosition() > 0 {
-		add("in the queue", plain(fmt.Sprintf("position %d", e.GetQueuePosition())))
+		add("in the queue", app.Plain(fmt.Sprintf("position %d", e.GetQueuePosition())))
 	}
 	waiting := e.GetWaitingFor()
-	if since := at(e.GetSince()); waiting != "" && !since.IsZero() {
+	if since := app.At(e.GetSince()); waiting != "" && !since.IsZero() {
 		waiting += lasting(now, since)
 	}
 	if e.GetWaitingFor() != "an operator" { // the summary has it
-		add("waiting for", plain(waiting))
+		add("waiting for", app.Plain(waiting))
 	}
-	if next := at(e.GetNextActionAt()); next.After(now) || e.GetDeadline() == nil { // polls go on until the deadline
-		add("next action", plain(due(now, next)))
+	if next := app.At(e.GetNextActionAt()); next.After(now) || e.GetDeadline() == nil { // polls go on until the deadline
+		add("next action", app.Plain(due(now, next)))
 	}
-	add("deadline", plain(due(now, at(e.GetDeadline()))))
+	add("deadline", app.Plain(due(now, app.At(e.GetDeadline()))))
 	add("last error", render.T(e.GetLastError(), render.Red))
 	for _, c := range e.GetConditions() {
 		name := render.T(fmt.Sprintf("  %-13s ", "condition"), render.Faint)
-		lines = append(lines, append(render.Line{name, plain(c.GetType() + " "), conditionStatus(c)},
-			plain(conditionDetail(c, now))))
+		lines = append(lines, append(render.Line{name, app.Plain(c.GetType() + " "), conditionStatus(c)},
+			app.Plain(conditionDetail(c, now))))
 	}
 	for _, s := range e.GetSuggestions() {
-		add("you can", plain(s))
+		add("you can", app.Plain(s))
 	}
 	return lines
 }
@@ -102,8 +105,8 @@ func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
 	if c.GetUnknown() {
 		since = c.GetUnknownSince()
 	}
-	text += lasting(now, at(since))
-	if ago := age(now, c.GetObservedAt()); ago != "" {
+	text += lasting(now, app.At(since))
+	if ago := app.Age(now, c.GetObservedAt()); ago != "" {
 		text += ", observed " + ago
 	}
 	if c.GetMessage() != "" {

@@ -9,19 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // manCommand writes the manual pages. It is hidden, because packages use it and operators do not.
-func manCommand(a *app) *cobra.Command {
+func manCommand(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Args: exactly("DIR"), Hidden: true,
+		Use: "man DIR", Args: app.Exactly("DIR"), Hidden: true,
 		Short:   "Write one manual page per command",
 		Example: "  holdfast man bin/man",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
 				return fmt.Errorf("make the directory of the manual pages: %w", err)
 			}
-			return writePages(a.root, args[0])
+			return writePages(a.Root, args[0])
 		},
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
 	var c command
-	c.wantCode(t, c.run(t, nil, "man", dir), ExitOK)
+	c.wantCode(t, c.run(t, nil, "man", dir), app.ExitOK)
 	page, err := os.ReadFile(filepath.Join(dir, "holdfast-machine-issues.1"))
 	if err != nil {
 		t.Fatal(err)

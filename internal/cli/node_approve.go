@@ -9,37 +9,40 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func nodeApprove(a *app) *cobra.Command {
-	var o output
-	var ok consent
+func nodeApprove(a *app.App) *cobra.Command {
+	var o output.Flags
+	var ok prompt.Consent
 	var workflow, comment string
 	cmd := &cobra.Command{
-		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineKind().names),
+		Use: "approve NODE", Args: app.Exactly("NODE"), ValidArgsFunction: a.Complete(machineKind().Names),
 		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
 		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			move := &holdfastv1.TransitionNodeRequest{Id: args[0], State: holdfastv1.Node_PENDING, Comment: comment}
-			if err := allowMove(ctx, a, c, cmd.CommandPath(), ok, move, workflow); err != nil || ok.dryRun {
+			if err := allowMove(ctx, a, c, cmd.CommandPath(), ok, move, workflow); err != nil || ok.DryRun {
 				return err
 			}
 			if workflow != "" { // first: once the node is pending, an installer may start
 				if _, err := c.Nodes().UpdateNode(ctx,
 					&holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow},
 						Paths: []string{"workflow_id"}}); err != nil {
-					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
+					return app.Failed(err, "set the workflow of node %s to %s", args[0], workflow)
 				}
 			}
 			return moveNode(ctx, a, c, &o, move)
 		})(cmd, args)
 	}
-	o.register(cmd, shapes(nodeKind())...)
-	ok.register(cmd, "show the effects of the workflow, and approve nothing")
+	o.Register(cmd, output.Shapes(nodeKind())...)
+	ok.Register(cmd, "show the effects of the workflow, and approve nothing")
 	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs the node (default: its current workflow)")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the node's history")
 	return cmd
@@ -47,18 +50,18 @@ func nodeApprove(a *app) *cobra.Command {
 
 // allowMove blocks until the operator has confirmed a move of a node, if it retires the node, or
 // approves a workflow that destroys data: the given one, else that of the node.
-func allowMove(ctx context.Context, a *app, c *client.Client, path string, ok consent,
+func allowMove(ctx context.Context, a *app.App, c *client.Client, path string, ok prompt.Consent,
 	move *holdfastv1.TransitionNodeRequest, workflow string) error {
-	if ok.given() {
+	if ok.Given() {
 		return nil
 	}
 	node, text := move.GetId(), "move node "+move.GetId()+" to "+strings.ToLower(move.GetState().String())
 	if move.GetState() == holdfastv1.Node_RETIRED {
 		text = "retire node " + node + ": retired is final"
-		if !ok.dryRun {
-			return ok.obtain(ctx, a, path, text, node)
+		if !ok.DryRun {
+			return ok.Obtain(ctx, a, path, text, node)
 		}
-		a.note("dry run: %s", text)
+		a.Note("dry run: %s", text)
 		return nil
 	}
 	if move.GetState() == holdfastv1.Node_PENDING {
@@ -72,8 +75,8 @@ func allowMove(ctx context.Context, a *app, c *client.Client, path string, ok co
 		}
 	}
 	if workflow == "" {
-		if ok.dryRun {
-			a.note("dry run: %s: installs nothing", text)
+		if ok.DryRun {
+			a.Note("dry run: %s: installs nothing", text)
 		}
 		return nil
 	}
@@ -81,13 +84,13 @@ func allowMove(ctx context.Context, a *app, c *client.Client, path string, ok co
 	if err != nil {
 		return err
 	}
-	if ok.dryRun {
-		a.note("dry run: %s: %s: %s", text, workflow, effects(plan, nil))
+	if ok.DryRun {
+		a.Note("dry run: %s: %s: %s", text, workflow, effects(plan, nil))
 		return nil
 	}
 	if !fsm.EffectOf(plan, nil).Grave {
 		return nil
 	}
-	return ok.obtain(ctx, a, path, fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, effects(plan, nil)),
+	return ok.Obtain(ctx, a, path, fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, effects(plan, nil)),
 		node)
 }

@@ -6,31 +6,33 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func nodeKind() kind[*holdfastv1.Machine] {
-	return kind[*holdfastv1.Machine]{
-		noun: "node", list: "nodes",
-		name:   (*holdfastv1.Machine).GetMachineId,
-		header: []string{"NODE", "MAC", "HOSTNAME", "STATE", "SINCE", "WORKFLOW", "ATTEMPTS", "LAST SEEN"},
-		wide:   []string{"IP", "VENDOR", "MODEL", "SERIAL", "GROUP", "TAGS", "ERROR"},
-		row: func(m *holdfastv1.Machine, now time.Time) []any {
+func nodeKind() output.Kind[*holdfastv1.Machine] {
+	return output.Kind[*holdfastv1.Machine]{
+		Noun: "node", List: "nodes",
+		Name:   (*holdfastv1.Machine).GetMachineId,
+		Header: []string{"NODE", "MAC", "HOSTNAME", "STATE", "SINCE", "WORKFLOW", "ATTEMPTS", "LAST SEEN"},
+		Wide:   []string{"IP", "VENDOR", "MODEL", "SERIAL", "GROUP", "TAGS", "ERROR"},
+		Row: func(m *holdfastv1.Machine, now time.Time) []any {
 			n, mac := m.GetNode(), ""
 			if macs := m.GetSpec().GetMacAddresses(); len(macs) > 0 {
 				mac = macs[0]
 			}
 			return []any{
 				m.GetMachineId(), mac, n.GetHostname(), nodeStateText(m.GetStatus().GetNodeState()),
-				age(now, n.GetStateChangedAt()), n.GetWorkflowId(), n.GetInstallAttempts(),
-				age(now, n.GetLastSeenAt()),
+				app.Age(now, n.GetStateChangedAt()), n.GetWorkflowId(), n.GetInstallAttempts(),
+				app.Age(now, n.GetLastSeenAt()),
 				n.GetIpAddress(), n.GetVendor(), n.GetModel(), n.GetSerialNumber(), n.GetGroupId(),
 				strings.Join(n.GetTags(), ","), n.GetLastInstallError(),
 			}
 		},
-		page: machineKind().page,
-		get:  getNode,
+		Page: machineKind().Page,
+		Get:  getNode,
 	}
 }
 
@@ -42,10 +44,10 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 	case holdfastv1.Node_INSTALL_FAILED:
 		return render.T(name, render.Red)
 	}
-	return plain(name)
+	return app.Plain(name)
 }
 
 func getNode(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 	m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
-	return m, failed(err, "get node %s", id)
+	return m, app.Failed(err, "get node %s", id)
 }

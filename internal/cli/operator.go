@@ -12,12 +12,14 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func operatorCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func operatorCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:   "operator",
 		Short: "Administer the cluster: snapshots, members, recovery",
 		Example: `  holdfast operator snapshot save holdfast.snap
@@ -27,12 +29,12 @@ func operatorCommand(a *app) *cobra.Command {
 		operatorRecover(a), operatorDebug(a))
 }
 
-func operatorRecover(a *app) *cobra.Command {
+func operatorRecover(a *app.App) *cobra.Command {
 	var dir string
 	var before uint64
-	var ok consent
+	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "recover --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "recover --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Recover a cluster from one peer after the majority is lost",
 		Long: `Turn the stopped peer with this data directory into the only peer of a new cluster that has its state. This is the last resort, if a
 majority of the peers cannot be brought back. Wipe all other peers (move their data directories away) before you start them again:
@@ -50,20 +52,20 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
   holdfast operator recover --data-dir /var/lib/holdfast --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usagef("%s: --data-dir is missing: the data directory of a peer that is stopped", cmd.CommandPath())
+				return app.Usagef("%s: --data-dir is missing: the data directory of a peer that is stopped", cmd.CommandPath())
 			}
-			if err := ok.precheck(a, cmd.CommandPath(), "make a new cluster of one peer"); err != nil {
+			if err := ok.Precheck(a, cmd.CommandPath(), "make a new cluster of one peer"); err != nil {
 				return err
 			}
-			if !ok.given() {
+			if !ok.Given() {
 				r, err := cluster.Recover(dir, before, true, slog.New(slog.DiscardHandler))
 				if err != nil {
 					return err
 				}
-				if err := printRecovery(a, r); err != nil || ok.dryRun {
+				if err := printRecovery(a, r); err != nil || ok.DryRun {
 					return err
 				}
-				err = ok.obtain(cmd.Context(), a, cmd.CommandPath(), "make a new cluster of peer "+r.NodeID+" alone", r.NodeID)
+				err = ok.Obtain(cmd.Context(), a, cmd.CommandPath(), "make a new cluster of peer "+r.NodeID+" alone", r.NodeID)
 				if err != nil {
 					return err
 				}
@@ -77,11 +79,11 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data `directory` of the stopped peer")
 	cmd.Flags().Uint64Var(&before, "before", 0, "leave out the entry with this `index`, which no peer can apply, and all later ones")
-	ok.register(cmd, "show the changes, and make none")
+	ok.Register(cmd, "show the changes, and make none")
 	return cmd
 }
 
-func printRecovery(a *app, r *cluster.Recovery) error {
+func printRecovery(a *app.App, r *cluster.Recovery) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "peer %s of cluster %s\n", r.NodeID, r.ClusterID)
 	fmt.Fprintf(&b, "  members     %s\n", strings.Join(r.Servers, ", "))
@@ -109,8 +111,8 @@ func printRecovery(a *app, r *cluster.Recovery) error {
 	return err
 }
 
-func operatorClock(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func operatorClock(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:     "clock",
 		Short:   "Show or reset the replicated clock",
 		Example: "  holdfast operator clock show",
@@ -118,14 +120,14 @@ func operatorClock(a *app) *cobra.Command {
 		clockVerb(a, "reset", "Set the replicated clock to this machine's time, if a wrong clock has moved it", false))
 }
 
-func clockVerb(a *app, use, short string, dry bool) *cobra.Command {
+func clockVerb(a *app.App, use, short string, dry bool) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Args: exactly(), Short: short, Example: "  holdfast operator clock " + use,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		Use: use, Args: app.Exactly(), Short: short, Example: "  holdfast operator clock " + use,
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			r, err := c.Operator().ResetClock(ctx, &holdfastv1.ResetClockRequest{Time: timestamppb.New(time.Now()),
 				DryRun: dry})
 			if err != nil {
-				return failed(err, "%s the clock", use)
+				return app.Failed(err, "%s the clock", use)
 			}
 			record, leader := r.GetBefore().AsTime(), r.GetLeader().AsTime()
 			_, err = fmt.Fprintf(a.Out, "record  %s\nleader  %s\nahead   %s\n",

@@ -14,23 +14,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func operatorDebug(a *app) *cobra.Command {
+func operatorDebug(a *app.App) *cobra.Command {
 	var file string
 	var cpu int32
 	cmd := &cobra.Command{
-		Use: "debug", Args: exactly(),
+		Use: "debug", Args: app.Exactly(),
 		Short: "Collect diagnostics of a peer into an archive",
 		Long: `Collect diagnostics of a peer into an archive: configuration without secrets, status of the cluster, metrics, goroutines, memory,
 and with --cpu a profile. The peer at --addr answers, with or without a leader. The archive contains no secret, token or key; it
 contains names of machines and addresses.`,
 		Example: `  holdfast --addr 10.0.0.2:7400 operator debug -f n2.tar.gz
   holdfast --addr 10.0.0.2:7400 operator debug --cpu 10`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			ctx, cancel := a.patience(ctx, 0)
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+			ctx, cancel := a.Patience(ctx, 0)
 			defer cancel()
 			if file == "" {
 				file = "holdfast-debug-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"
@@ -62,7 +63,7 @@ func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32)
 	}()
 	stream, err := c.Cluster().CollectDebug(ctx, &holdfastv1.CollectDebugRequest{CpuSeconds: cpu})
 	if err != nil {
-		return 0, failed(err, "collect debug files")
+		return 0, app.Failed(err, "collect debug files")
 	}
 	var names []string
 	files := map[string][]byte{}
@@ -72,7 +73,7 @@ func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32)
 			break
 		}
 		if err != nil {
-			return 0, failed(err, "collect debug files")
+			return 0, app.Failed(err, "collect debug files")
 		}
 		name := path.Base(part.GetName()) // a peer does not choose where files go
 		if _, known := files[name]; !known {

@@ -9,47 +9,49 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func operatorRaft(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func operatorRaft(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:     "raft",
 		Short:   "Manage the members of the Raft cluster, and verify their data",
 		Example: "  holdfast operator raft list-peers",
 	}, raftListPeers(a), raftTransfer(a), raftRemove(a), raftVerify(a))
 }
 
-func raftListPeers(a *app) *cobra.Command {
-	var o output
+func raftListPeers(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "list-peers", Args: exactly(),
+		Use: "list-peers", Args: app.Exactly(),
 		Short:   "List the peers of the Raft configuration",
 		Example: "  holdfast operator raft list-peers -o wide",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := getClusterStatus(ctx, c)
 			if err != nil {
-				return failed(err, "list peers")
+				return app.Failed(err, "list peers")
 			}
-			return printList(a, &o, peerKind(s), s.GetPeers())
+			return output.PrintList(a, &o, peerKind(s), s.GetPeers())
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }
 
-func raftTransfer(a *app) *cobra.Command {
+func raftTransfer(a *app.App) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use: "transfer-leadership", Args: exactly(),
+		Use: "transfer-leadership", Args: app.Exactly(),
 		Short: "Transfer the leadership to another voter",
 		Example: `  holdfast operator raft transfer-leadership
   holdfast operator raft transfer-leadership --to n2`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			r, err := c.Operator().TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: to})
 			if err != nil {
-				return failed(err, "transfer leadership")
+				return app.Failed(err, "transfer leadership")
 			}
 			_, err = fmt.Fprintf(a.Out, "%s leads now, %s has handed over (%s)\n", r.GetTo(), r.GetFrom(),
 				r.GetTook().AsDuration().Round(time.Millisecond))
@@ -60,51 +62,51 @@ func raftTransfer(a *app) *cobra.Command {
 	return cmd
 }
 
-func operatorAutopilot(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func operatorAutopilot(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:     "autopilot",
 		Short:   "Show and configure automatic membership changes",
 		Example: "  holdfast operator autopilot state",
 	}, autopilotState(a), autopilotGet(a), autopilotSet(a))
 }
 
-func autopilotState(a *app) *cobra.Command {
-	var o output
+func autopilotState(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "state", Args: exactly(),
+		Use: "state", Args: app.Exactly(),
 		Short:   "Show the health of the peers (exit code 7 if one is unhealthy)",
 		Example: "  holdfast operator autopilot state",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
 			if err != nil {
-				return failed(err, "get the state of autopilot")
+				return app.Failed(err, "get the state of autopilot")
 			}
 			if err := printAutopilot(a, &o, s); err != nil {
 				return err
 			}
 			if !s.GetHealthy() {
-				return exitf(ExitUnavailable, "autopilot: not all peers are healthy, %d may fail",
+				return app.Exitf(app.ExitUnavailable, "autopilot: not all peers are healthy, %d may fail",
 					s.GetFailureTolerance())
 			}
 			return nil
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }
 
-func printAutopilot(a *app, o *output, s *holdfastv1.Autopilot) error {
-	if o.structured() {
-		return printOne(a, o, kind[*holdfastv1.Autopilot]{}, s)
+func printAutopilot(a *app.App, o *output.Flags, s *holdfastv1.Autopilot) error {
+	if o.Structured() {
+		return output.PrintOne(a, o, output.Kind[*holdfastv1.Autopilot]{}, s)
 	}
-	return printList(a, o, autopilotKind(), s.GetPeers())
+	return output.PrintList(a, o, autopilotKind(), s.GetPeers())
 }
 
-func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
-	return kind[*holdfastv1.AutopilotPeer]{
-		list: "peers", name: (*holdfastv1.AutopilotPeer).GetId,
-		header: []string{"PEER", "SUFFRAGE", "WELL", "SINCE", "BEHIND", "REMOVED AFTER", "WHY"},
-		row: func(p *holdfastv1.AutopilotPeer, now time.Time) []any {
+func autopilotKind() output.Kind[*holdfastv1.AutopilotPeer] {
+	return output.Kind[*holdfastv1.AutopilotPeer]{
+		List: "peers", Name: (*holdfastv1.AutopilotPeer).GetId,
+		Header: []string{"PEER", "SUFFRAGE", "WELL", "SINCE", "BEHIND", "REMOVED AFTER", "WHY"},
+		Row: func(p *holdfastv1.AutopilotPeer, now time.Time) []any {
 			well := render.T("yes", render.Green)
 			if !p.GetHealthy() {
 				well = render.T("no", render.Red)
@@ -117,28 +119,28 @@ func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
 				removed = p.GetRemovedAfter().AsTime().UTC().Format(time.RFC3339)
 			}
 			return []any{
-				p.GetId(), p.GetSuffrage(), well, since, number(p.GetBehind()), removed, p.GetWhy(),
+				p.GetId(), p.GetSuffrage(), well, since, app.Number(p.GetBehind()), removed, p.GetWhy(),
 			}
 		},
 	}
 }
 
-func autopilotGet(a *app) *cobra.Command {
+func autopilotGet(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "get-config", Args: exactly(),
+		Use: "get-config", Args: app.Exactly(),
 		Short:   "Show the autopilot configuration",
 		Example: "  holdfast operator autopilot get-config",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
 			if err != nil {
-				return failed(err, "get the configuration of autopilot")
+				return app.Failed(err, "get the configuration of autopilot")
 			}
 			return printRules(a, s.GetConfig())
 		}),
 	}
 }
 
-func printRules(a *app, c *holdfastv1.AutopilotConfig) error {
+func printRules(a *app.App, c *holdfastv1.AutopilotConfig) error {
 	_, err := fmt.Fprintf(a.Out,
 		"cleanup-dead-servers   %t\ndead-server-threshold  %s\nmin-quorum             %d\nstabilization-time     %s\n",
 		c.GetCleanupDeadServers(), c.GetDeadServerThreshold().AsDuration(), c.GetMinQuorum(),
@@ -146,20 +148,20 @@ func printRules(a *app, c *holdfastv1.AutopilotConfig) error {
 	return err
 }
 
-func autopilotSet(a *app) *cobra.Command {
+func autopilotSet(a *app.App) *cobra.Command {
 	var cleanup bool
 	var dead, stable time.Duration
 	var quorum uint32
 	cmd := &cobra.Command{
-		Use: "set-config", Args: exactly(),
+		Use: "set-config", Args: app.Exactly(),
 		Short: "Change the autopilot configuration; omitted flags keep their value",
 		Example: `  holdfast operator autopilot set-config --cleanup-dead-servers --dead-server-threshold 2h --min-quorum 3
   holdfast operator autopilot set-config --cleanup-dead-servers=false`,
 	}
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 		s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
 		if err != nil {
-			return failed(err, "get the configuration of autopilot")
+			return app.Failed(err, "get the configuration of autopilot")
 		}
 		rules, given := s.GetConfig(), cmd.Flags().Changed
 		if given("cleanup-dead-servers") {
@@ -175,7 +177,7 @@ func autopilotSet(a *app) *cobra.Command {
 			rules.StabilizationTime = durationpb.New(stable)
 		}
 		if s, err = c.Operator().SetAutopilot(ctx, &holdfastv1.SetAutopilotRequest{Config: rules}); err != nil {
-			return failed(err, "set the configuration of autopilot")
+			return app.Failed(err, "set the configuration of autopilot")
 		}
 		return printRules(a, s.GetConfig())
 	})

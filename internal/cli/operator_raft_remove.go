@@ -7,14 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func raftRemove(a *app) *cobra.Command {
+func raftRemove(a *app.App) *cobra.Command {
 	var force bool
-	var ok consent
+	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "remove-peer PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
+		Use: "remove-peer PEER", Args: app.Exactly("PEER"), ValidArgsFunction: a.Complete(peerIDs),
 		Short: "Remove a permanently lost peer from the cluster",
 		Long: `Remove a permanently lost peer from the cluster. It is refused for the leader, for a peer that answers, and if the remaining voters
 that answer are no majority. To remove a running peer, stop it with --leave-on-stop.
@@ -25,26 +27,26 @@ The command asks for confirmation: the id of the peer. Without a terminal it req
 		Example: `  holdfast operator raft remove-peer n3
   holdfast operator raft remove-peer n3 --dry-run`,
 	}
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		id := args[0]
-		if !ok.given() {
+		if !ok.Given() {
 			s, err := getClusterStatus(ctx, c)
 			if err != nil {
-				return failed(err, "remove peer %s", id)
+				return app.Failed(err, "remove peer %s", id)
 			}
 			loss, member := removalLoss(s, id)
-			if ok.dryRun {
-				a.note("dry run: %s", loss)
+			if ok.DryRun {
+				a.Note("dry run: %s", loss)
 				return nil
 			}
 			if member { // the server refuses the others
-				if err := ok.obtain(ctx, a, cmd.CommandPath(), loss, id); err != nil {
+				if err := ok.Obtain(ctx, a, cmd.CommandPath(), loss, id); err != nil {
 					return err
 				}
 			}
 		}
 		if _, err := c.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: id, Force: force}); err != nil {
-			return failed(err, "remove peer %s", id)
+			return app.Failed(err, "remove peer %s", id)
 		}
 		_, err := fmt.Fprintf(a.Out,
 			"peer %s is no member any more, and its certificates are denied\n"+
@@ -52,7 +54,7 @@ The command asks for confirmation: the id of the peer. Without a terminal it req
 				"or admit the old one (holdfast peer admit %s), and start it\n", id, id, id)
 		return err
 	})
-	ok.register(cmd, "show the effect, and remove no peer")
+	ok.Register(cmd, "show the effect, and remove no peer")
 	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it answers or is no member; stop it at once")
 	return cmd
 }

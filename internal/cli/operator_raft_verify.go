@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
-func raftVerify(a *app) *cobra.Command {
+func raftVerify(a *app.App) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use: "verify --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "verify --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Verify the data directory of a stopped peer (exit code 1 if it is damaged)",
 		Long: `Verify the data directory of a stopped peer: the checksum of every entry of the Raft log and of
 every snapshot, that no entry is missing between them, and that the term and the vote fit. Nothing is changed.
@@ -25,7 +26,7 @@ entry and the remedy.`,
 		Example: `  holdfast operator raft verify --data-dir /var/lib/holdfast`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usagef("%s: --data-dir is missing: the data directory of a peer that is stopped", cmd.CommandPath())
+				return app.Usagef("%s: --data-dir is missing: the data directory of a peer that is stopped", cmd.CommandPath())
 			}
 			v, err := cluster.Verify(dir)
 			if err != nil {
@@ -38,7 +39,7 @@ entry and the remedy.`,
 	return cmd
 }
 
-func printVerification(a *app, dir string, v *cluster.Verification) error {
+func printVerification(a *app.App, dir string, v *cluster.Verification) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "peer %s", v.NodeID)
 	if v.ClusterID != "" {
@@ -59,6 +60,6 @@ func printVerification(a *app, dir string, v *cluster.Verification) error {
 	if _, err := fmt.Fprint(a.Out, b.String()); err != nil || damaged == nil {
 		return err
 	}
-	return exitf(ExitError, "verify %s: %s: %s: %s", dir, damaged.File, damaged.Damage,
+	return app.Exitf(app.ExitError, "verify %s: %s: %s: %s", dir, damaged.File, damaged.Damage,
 		cluster.DamageAdvice)
 }

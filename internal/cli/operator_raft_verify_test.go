@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 func TestPrintVerification(t *testing.T) {
@@ -28,16 +29,16 @@ Everything verifies.
 `, "verify /data: wal/1.wal: entry 7 is damaged: checksum mismatch: " + cluster.DamageAdvice},
 	} {
 		var out bytes.Buffer
-		a := &app{Streams: Streams{Out: &out}}
+		a := &app.App{Streams: app.Streams{Out: &out}}
 		err := printVerification(a, "/data", &cluster.Verification{NodeID: "n1", ClusterID: "c-1", Stores: tt.stores})
 		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
 			t.Errorf("output (-want +got):\n%s", diff)
 		}
-		got, code := "", ExitCode(err)
+		got, code := "", app.ExitCode(err)
 		if err != nil {
 			got = err.Error()
 		}
-		if got != tt.err || code != map[bool]int{true: ExitError, false: ExitOK}[tt.err != ""] {
+		if got != tt.err || code != map[bool]int{true: app.ExitError, false: app.ExitOK}[tt.err != ""] {
 			t.Errorf("error: got %q with exit code %d, want %q", got, code, tt.err)
 		}
 	}

@@ -11,15 +11,17 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func snapshotRestore(a *app) *cobra.Command {
+func snapshotRestore(a *app.App) *cobra.Command {
 	r := &holdfastv1.RestoreSnapshotRequest{}
-	var ok consent
+	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "restore FILE", Args: exactly("FILE"),
+		Use: "restore FILE", Args: app.Exactly("FILE"),
 		Short: "Restore the state from a snapshot file",
 		Long: `Restore the state of the running cluster from a snapshot file, on all peers at once. In a new cluster this is a bootstrap from a backup.
 
@@ -33,8 +35,8 @@ the state that it would replace, and fails if the restore would be refused.`,
   holdfast operator snapshot restore holdfast.snap --dry-run
   holdfast operator snapshot restore holdfast.snap --abandon-runs`,
 	}
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		data, err := a.readFile(args[0])
+	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
+		data, err := output.ReadFile(a, args[0])
 		if err != nil {
 			return fmt.Errorf("read snapshot file: %w", err)
 		}
@@ -42,14 +44,14 @@ the state that it would replace, and fails if the restore would be refused.`,
 		if err := fsm.SumBackup(data); err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		if err := allowRestore(ctx, a, c, cmd.CommandPath(), ok, r, data); err != nil || ok.dryRun {
+		if err := allowRestore(ctx, a, c, cmd.CommandPath(), ok, r, data); err != nil || ok.DryRun {
 			return err
 		}
-		ctx, cancel := a.patience(ctx, 0)
+		ctx, cancel := a.Patience(ctx, 0)
 		defer cancel()
 		return restoreSnapshot(ctx, a, c, r, data)
 	})
-	ok.register(cmd, "show the snapshot and the state that it would replace, and restore nothing")
+	ok.Register(cmd, "show the snapshot and the state that it would replace, and restore nothing")
 	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false,
 		"restore even if runs are active: they end, and their machines need an operator")
 	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false,
@@ -70,9 +72,9 @@ const uploads = 10
 // again. It does not start again under the same leader: then another operator has started a
 // restore, and the two would delete each other's chunks.
 func restoreSnapshot(
-	ctx context.Context, a *app, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
+	ctx context.Context, a *app.App, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
 ) error {
-	if !a.timeoutGiven() {
+	if !a.TimeoutGiven() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
@@ -93,7 +95,7 @@ func restoreSnapshot(
 		if statusErr != nil || now == term {
 			return err
 		}
-		a.note("the leader changed before the restore began: sending the file again")
+		a.Note("the leader changed before the restore began: sending the file again")
 		term = now
 	}
 }
@@ -107,7 +109,7 @@ func uploadSnapshot(ctx context.Context, c *client.Client, r *holdfastv1.Restore
 		return nil, err
 	}
 	out, err := c.Operator().RestoreSnapshot(ctx, r)
-	return out, failed(err, "restore snapshot")
+	return out, app.Failed(err, "restore snapshot")
 }
 
 // leaderTerm returns the Raft term of the present leader.
@@ -119,7 +121,7 @@ func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
 	return s.GetTerm(), nil
 }
 
-func printRestored(a *app, r *holdfastv1.RestoreSnapshotResponse) error {
+func printRestored(a *app.App, r *holdfastv1.RestoreSnapshotResponse) error {
 	_, err := fmt.Fprintf(a.Out, "restored the state of %s (cluster %s, index %d): %s, %s\n",
 		r.GetTakenAt().AsTime().UTC().Format(time.RFC3339), r.GetClusterId(), r.GetIndex(),
 		describe.Number(r.GetMachines(), "machine"), describe.Number(r.GetRuns(), "run"))

@@ -9,6 +9,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -24,12 +27,12 @@ type replaced struct {
 
 // allowRestore shows the state that a snapshot would replace, and blocks until the operator has
 // confirmed the loss. It returns an error if the leader would refuse the restore.
-func allowRestore(ctx context.Context, a *app, c *client.Client, path string, ok consent,
+func allowRestore(ctx context.Context, a *app.App, c *client.Client, path string, ok prompt.Consent,
 	r *holdfastv1.RestoreSnapshotRequest, data []byte) error {
-	if ok.given() {
+	if ok.Given() {
 		return nil
 	}
-	if err := ok.precheck(a, path, "replace the state of the cluster"); err != nil {
+	if err := ok.Precheck(a, path, "replace the state of the cluster"); err != nil {
 		return err
 	}
 	b, err := fsm.ReadBackup(bytes.NewReader(data))
@@ -40,13 +43,13 @@ func allowRestore(ctx context.Context, a *app, c *client.Client, path string, ok
 	if err != nil {
 		return err
 	}
-	if ok.dryRun {
+	if ok.DryRun {
 		if _, err := io.WriteString(a.Out, inspection(b)); err != nil {
 			return err
 		}
-		a.note("dry run: %s", now.loss())
+		a.Note("dry run: %s", now.loss())
 	}
-	if err := now.check(b, r); err != nil || ok.dryRun {
+	if err := now.check(b, r); err != nil || ok.DryRun {
 		return err
 	}
 	h, of := b.Header, "this cluster"
@@ -54,7 +57,7 @@ func allowRestore(ctx context.Context, a *app, c *client.Client, path string, ok
 		of = "cluster " + h.GetClusterId()
 	}
 	taken := h.GetTakenAt().AsTime().UTC()
-	return ok.obtain(ctx, a, path, fmt.Sprintf("%s, by a snapshot of %s, taken %s (%s ago): %s", now.loss(), of,
+	return ok.Obtain(ctx, a, path, fmt.Sprintf("%s, by a snapshot of %s, taken %s (%s ago): %s", now.loss(), of,
 		taken.Format(time.RFC3339), describe.Duration(a.Now().Sub(taken)), recordsOf(b)), now.cluster.GetClusterId())
 }
 
@@ -64,16 +67,16 @@ func readReplaced(ctx context.Context, c *client.Client) (replaced, error) {
 	if r.cluster, err = getClusterStatus(ctx, c); err != nil {
 		return r, err
 	}
-	machines, more, err := machineKind().first(ctx, c, pageSize)
+	machines, more, err := machineKind().First(ctx, c, output.PageSize)
 	if err != nil {
-		return r, failed(err, "list machines")
+		return r, app.Failed(err, "list machines")
 	}
-	runs, err := runKind().all(ctx, c, "", 1)
+	runs, err := runKind().All(ctx, c, "", 1)
 	if err != nil {
-		return r, failed(err, "list runs")
+		return r, app.Failed(err, "list runs")
 	}
-	if r.active, err = runKind().all(ctx, c, activeRuns, 0); err != nil {
-		return r, failed(err, "list runs")
+	if r.active, err = runKind().All(ctx, c, activeRuns, 0); err != nil {
+		return r, app.Failed(err, "list runs")
 	}
 	r.machines, r.more, r.runs = len(machines), more, len(runs) > 0
 	return r, nil
@@ -95,7 +98,7 @@ func (r replaced) check(b *fsm.Backup, req *holdfastv1.RestoreSnapshotRequest) e
 	was, is := b.Header.GetClusterId(), r.cluster.GetClusterId()
 	level, has := b.View().Meta().GetFeatureLevel(), r.cluster.GetFeatureLevel()
 	refuse := func(format string, args ...any) error {
-		return exitf(ExitConflict, "restore snapshot: %s", fmt.Sprintf(format, args...))
+		return app.Exitf(app.ExitConflict, "restore snapshot: %s", fmt.Sprintf(format, args...))
 	}
 	switch {
 	case level > has:

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // TestRestoreIsCheckedFirst checks that a restore that the leader would refuse is refused before
@@ -25,19 +27,20 @@ func TestRestoreIsCheckedFirst(t *testing.T) {
 		code              int
 		want              string
 	}{
-		{"another cluster", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.ClusterId = "c-2" }, ExitConflict,
+		{"another cluster", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.ClusterId = "c-2" },
+			app.ExitConflict,
 			"the snapshot is of cluster c-1, and this is c-2, which has machines or runs of its own"},
 		{"another cluster, confirmed", "good.snap", "--abandon-runs --other-cluster",
-			func(f *fakeCluster) { f.cluster.ClusterId = "c-2" }, ExitOK, ""},
+			func(f *fakeCluster) { f.cluster.ClusterId = "c-2" }, app.ExitOK, ""},
 		{"another cluster without anything", "good.snap", "", func(f *fakeCluster) {
 			f.cluster.ClusterId, f.machines, f.runs = "c-2", nil, nil
-		}, ExitOK, ""},
-		{"active runs", "good.snap", "", nil, ExitConflict, "such as run-789 on machine m-123): cancel them"},
-		{"too new", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.FeatureLevel = 0 }, ExitConflict,
+		}, app.ExitOK, ""},
+		{"active runs", "good.snap", "", nil, app.ExitConflict, "such as run-789 on machine m-123): cancel them"},
+		{"too new", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.FeatureLevel = 0 }, app.ExitConflict,
 			"the cluster 0: upgrade all peers first"},
-		{"cut off", "cut.snap", "", nil, ExitError, "it is damaged or incomplete"},
-		{"empty", "empty.snap", "", nil, ExitError, "it is not a snapshot"},
-		{"a text", "text.snap", "", nil, ExitError, "it is not a snapshot"},
+		{"cut off", "cut.snap", "", nil, app.ExitError, "it is damaged or incomplete"},
+		{"empty", "empty.snap", "", nil, app.ExitError, "it is not a snapshot"},
+		{"a text", "text.snap", "", nil, app.ExitError, "it is not a snapshot"},
 	} {
 		for _, how := range []string{"--dry-run", ""} {
 			t.Run(tt.name+how, func(t *testing.T) {
@@ -51,7 +54,7 @@ func TestRestoreIsCheckedFirst(t *testing.T) {
 				args := "operator snapshot restore " + filepath.Join(dir, tt.file) + " " + tt.flags + " " + how
 				c.wantCode(t, c.run(t, f, strings.Fields(args)...), tt.code)
 				wantIn(t, "stderr", c.err.String(), tt.want)
-				if asked := strings.Contains(c.err.String(), "to confirm"); asked != (tt.code == ExitOK && how == "") {
+				if asked := strings.Contains(c.err.String(), "to confirm"); asked != (tt.code == app.ExitOK && how == "") {
 					t.Errorf("asked: %v; stderr:\n%s", asked, c.err.String())
 				}
 			})

@@ -16,13 +16,15 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func operatorSnapshot(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func operatorSnapshot(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:   "snapshot",
 		Short: "Save, verify and restore snapshots of the state",
 		Example: `  holdfast operator snapshot save holdfast.snap
@@ -31,10 +33,10 @@ func operatorSnapshot(a *app) *cobra.Command {
 	}, snapshotSave(a), snapshotRestore(a), snapshotInspect(a), snapshotVerify(a))
 }
 
-func snapshotSave(a *app) *cobra.Command {
+func snapshotSave(a *app.App) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
-		Use: "save FILE", Args: exactly("FILE"),
+		Use: "save FILE", Args: app.Exactly("FILE"),
 		Short: "Save the state to a file",
 		Long: `Save the current state to a file (mode 0600). It is written to a temporary file and verified first, so FILE is either the old or
 the new snapshot. Secrets in it stay encrypted: keep the secrets key file too, in another place. With --stale the answering peer
@@ -42,11 +44,11 @@ saves its own state, without a leader; that is not audited, and cluster status a
 An existing file is replaced only with --force.`,
 		Example: `  holdfast operator snapshot save /var/backups/holdfast.snap
   holdfast --addr 10.0.0.2:7400 --stale operator snapshot save rescued.snap`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			ctx, cancel := a.patience(ctx, 0)
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
+			ctx, cancel := a.Patience(ctx, 0)
 			defer cancel()
 			if _, err := os.Lstat(args[0]); err == nil && !force {
-				return exitf(ExitConflict, "save snapshot: %s is there already: choose another name, or replace "+
+				return app.Exitf(app.ExitConflict, "save snapshot: %s is there already: choose another name, or replace "+
 					"it with --force", args[0])
 			}
 			b, size, err := saveSnapshot(ctx, c, args[0])
@@ -79,7 +81,7 @@ func saveSnapshot(ctx context.Context, c *client.Client, path string) (_ *fsm.Ch
 	}()
 	stream, err := c.Operator().SaveSnapshot(ctx, &holdfastv1.SaveSnapshotRequest{})
 	if err != nil {
-		return nil, 0, failed(err, "save snapshot")
+		return nil, 0, app.Failed(err, "save snapshot")
 	}
 	in := &received{stream: stream, file: tmp, sum: sha256.New()}
 	b, err := fsm.CheckBackup(in)
@@ -105,25 +107,25 @@ func saveSnapshot(ctx context.Context, c *client.Client, path string) (_ *fsm.Ch
 // noteSaved records the backup in the cluster once the file is complete. A snapshot of one peer
 // (--stale) is no backup, and there may be no leader. If recording fails, the file is still
 // valid.
-func noteSaved(ctx context.Context, a *app, c *client.Client, b *fsm.CheckedBackup) {
-	if a.globals.stale {
+func noteSaved(ctx context.Context, a *app.App, c *client.Client, b *fsm.CheckedBackup) {
+	if a.Globals.Stale {
 		return
 	}
 	_, err := c.Operator().NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: b.Header.GetPeer(),
 		SavedAt: b.Header.GetTakenAt()})
 	if err != nil {
-		a.note("the file is complete, but the cluster could not record the new backup: %s",
+		a.Note("the file is complete, but the cluster could not record the new backup: %s",
 			status.Convert(err).Message())
 	}
 }
 
-func snapshotInspect(a *app) *cobra.Command {
+func snapshotInspect(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "inspect FILE", Args: exactly("FILE"),
+		Use: "inspect FILE", Args: app.Exactly("FILE"),
 		Short:   "Show the contents of a snapshot file and the keys it needs",
 		Example: "  holdfast operator snapshot inspect holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := openFile(a, args[0])
+			f, err := output.OpenFile(a, args[0])
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}
@@ -161,13 +163,13 @@ func inspection(b *fsm.Backup) string {
 	return out.String()
 }
 
-func snapshotVerify(a *app) *cobra.Command {
+func snapshotVerify(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "verify FILE", Args: exactly("FILE"),
+		Use: "verify FILE", Args: app.Exactly("FILE"),
 		Short:   "Verify that a snapshot file is complete and readable",
 		Example: "  holdfast operator snapshot verify holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := openFile(a, args[0])
+			f, err := output.OpenFile(a, args[0])
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}

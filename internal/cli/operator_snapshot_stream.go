@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -35,7 +36,7 @@ func (r *received) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		if err != nil {
-			r.err = failed(err, "save snapshot")
+			r.err = app.Failed(err, "save snapshot")
 			return 0, r.err
 		}
 		r.left = part.GetData()
@@ -86,7 +87,7 @@ func stage(ctx context.Context, c *client.Client, id string, data []byte) (uint3
 	for chunk := range slices.Chunk(data, stageChunk) {
 		if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: id, Sequence: n,
 			Data: chunk}); err != nil {
-			return n, failed(err, "stage snapshot")
+			return n, app.Failed(err, "stage snapshot")
 		}
 		n++
 	}

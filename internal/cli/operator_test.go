@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -189,13 +190,13 @@ func TestSnapshotVerbs(t *testing.T) {
 		code int
 		want string // in the output
 	}{
-		{"save " + path, ExitOK, "cluster c-1 at index"},
-		{"verify " + path, ExitOK, "is whole"},
-		{"inspect " + path, ExitOK, "secrets keys   k1"},
-		{"inspect " + path, ExitOK, "machines             1"},
-		{"restore " + path + " --yes", ExitOK, "active in the snapshot, now FAILED: run-1"},
-		{"restore " + path + ".none --yes", ExitUsage, "no such file"},
-		{"save", ExitUsage, "FILE is missing"},
+		{"save " + path, app.ExitOK, "cluster c-1 at index"},
+		{"verify " + path, app.ExitOK, "is whole"},
+		{"inspect " + path, app.ExitOK, "secrets keys   k1"},
+		{"inspect " + path, app.ExitOK, "machines             1"},
+		{"restore " + path + " --yes", app.ExitOK, "active in the snapshot, now FAILED: run-1"},
+		{"restore " + path + ".none --yes", app.ExitUsage, "no such file"},
+		{"save", app.ExitUsage, "FILE is missing"},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, append([]string{"operator", "snapshot"}, strings.Fields(tt.args)...)...), tt.code)
@@ -218,21 +219,21 @@ func TestSnapshotVerbs(t *testing.T) {
 	want := []*holdfastv1.NoteSnapshotRequest{{Peer: "p1", SavedAt: saved.Header.GetTakenAt()}}
 	var unnoted command
 	// not a recorded backup
-	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", "--force", path), ExitOK)
+	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", "--force", path), app.ExitOK)
 
 	// An existing file is not replaced by mistake, and a directory that is missing is named as it
 	// was given.
 	var kept command
-	kept.wantCode(t, kept.run(t, f, "operator", "snapshot", "save", path), ExitConflict)
+	kept.wantCode(t, kept.run(t, f, "operator", "snapshot", "save", path), app.ExitConflict)
 	wantIn(t, "stderr", kept.err.String(), path+" is there already: choose another name, or replace it with --force")
 	kept = command{}
-	kept.wantCode(t, kept.run(t, f, "operator", "snapshot", "save", path+".d/x.snap"), ExitUsage)
+	kept.wantCode(t, kept.run(t, f, "operator", "snapshot", "save", path+".d/x.snap"), app.ExitUsage)
 	wantIn(t, "stderr", kept.err.String(), "save snapshot: "+path+".d/x.snap: there is no such directory")
 
 	// A peer that breaks the stream leaves the old file unchanged, without a temporary file.
 	f.operator.file = f.operator.file[:len(f.operator.file)-20]
 	var c command
-	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", "--force", path), ExitError)
+	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", "--force", path), app.ExitError)
 	if diff := cmp.Diff(want, f.operator.noted, protocmp.Transform()); diff != "" {
 		t.Errorf("recorded backups (-want +got):\n%s", diff)
 	}
@@ -241,12 +242,12 @@ func TestSnapshotVerbs(t *testing.T) {
 		t.Errorf("files: got %v, %v, want only the old one", left, err)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), ExitOK)
+	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), app.ExitOK)
 	if err := os.WriteFile(path, f.operator.file, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), ExitError)
+	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), app.ExitError)
 	if !strings.Contains(c.err.String(), "it is damaged") {
 		t.Errorf("got %q, want a damaged file", c.err.String())
 	}
@@ -270,7 +271,7 @@ func TestRestoreHasTime(t *testing.T) {
 		f.operator = &fakeOperator{}
 		startCluster(t, f)
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields("operator snapshot restore "+path+" --yes"+tt.args)...), ExitOK)
+		c.wantCode(t, c.run(t, f, strings.Fields("operator snapshot restore "+path+" --yes"+tt.args)...), app.ExitOK)
 		if got := f.operator.left; got < tt.least || got > tt.most {
 			t.Errorf("restore%s: got a timeout of %v, want %v to %v", tt.args, got, tt.least, tt.most)
 		}
@@ -297,9 +298,9 @@ func TestRestoreStartsAgain(t *testing.T) {
 		code    int
 		calls   int
 	}{
-		{name: "two new leaders", changes: 2, code: ExitOK, calls: 3},
-		{name: "another restore", changes: 1, same: true, code: ExitConflict, calls: 1},
-		{name: "a new leader each time", changes: 1000, code: ExitConflict, calls: uploads},
+		{name: "two new leaders", changes: 2, code: app.ExitOK, calls: 3},
+		{name: "another restore", changes: 1, same: true, code: app.ExitConflict, calls: 1},
+		{name: "a new leader each time", changes: 1000, code: app.ExitConflict, calls: uploads},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -334,23 +335,24 @@ func TestOperatorVerbs(t *testing.T) {
 		code int
 		want string
 	}{
-		{"operator raft transfer-leadership", ExitOK, "p2 leads now, p1 has handed over (12ms)"},
-		{"operator raft transfer-leadership --to p3", ExitOK, "p3 leads now"},
-		{"peer admit n4", ExitOK, "peer n4 may join"},
-		{"operator raft remove-peer p3 --yes", ExitOK, "peer p3 is no member any more, and its certificates are denied"},
-		{"operator raft list-peers -o name", ExitOK, "peer-1"},
-		{"operator autopilot state", ExitOK, "voter"},
-		{"operator autopilot get-config", ExitOK, "dead-server-threshold  24h0m0s"},
-		{"operator autopilot set-config --cleanup-dead-servers", ExitOK,
+		{"operator raft transfer-leadership", app.ExitOK, "p2 leads now, p1 has handed over (12ms)"},
+		{"operator raft transfer-leadership --to p3", app.ExitOK, "p3 leads now"},
+		{"peer admit n4", app.ExitOK, "peer n4 may join"},
+		{"operator raft remove-peer p3 --yes", app.ExitOK,
+			"peer p3 is no member any more, and its certificates are denied"},
+		{"operator raft list-peers -o name", app.ExitOK, "peer-1"},
+		{"operator autopilot state", app.ExitOK, "voter"},
+		{"operator autopilot get-config", app.ExitOK, "dead-server-threshold  24h0m0s"},
+		{"operator autopilot set-config --cleanup-dead-servers", app.ExitOK,
 			"cleanup-dead-servers   true\ndead-server-threshold  24h0m0s\nmin-quorum             3"},
-		{"operator debug -f " + archive, ExitOK, "2 files"},
-		{"operator clock show", ExitOK, "ahead   50m0s"},
-		{"operator clock reset", ExitOK, "the replicated clock was set"},
-		{"operator raft verify", ExitUsage, "--data-dir is missing"},
-		{"operator raft verify --data-dir /nowhere", ExitUsage, "not the data directory of a peer"},
-		{"operator recover", ExitUsage, "--data-dir is missing"},
-		{"operator recover --data-dir /nowhere", ExitUsage, "check with --dry-run, then pass --yes"},
-		{"operator recover --data-dir /nowhere --dry-run", ExitUsage, "not the data directory of a peer"},
+		{"operator debug -f " + archive, app.ExitOK, "2 files"},
+		{"operator clock show", app.ExitOK, "ahead   50m0s"},
+		{"operator clock reset", app.ExitOK, "the replicated clock was set"},
+		{"operator raft verify", app.ExitUsage, "--data-dir is missing"},
+		{"operator raft verify --data-dir /nowhere", app.ExitUsage, "not the data directory of a peer"},
+		{"operator recover", app.ExitUsage, "--data-dir is missing"},
+		{"operator recover --data-dir /nowhere", app.ExitUsage, "check with --dry-run, then pass --yes"},
+		{"operator recover --data-dir /nowhere --dry-run", app.ExitUsage, "not the data directory of a peer"},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
@@ -359,7 +361,7 @@ func TestOperatorVerbs(t *testing.T) {
 		}
 	}
 	var again command
-	again.wantCode(t, again.run(t, f, "operator", "debug", "-f", archive, "--cpu", "30"), ExitError)
+	again.wantCode(t, again.run(t, f, "operator", "debug", "-f", archive, "--cpu", "30"), app.ExitError)
 	wantIn(t, "stderr", again.err.String(), "file exists")
 	if f.debugs != 1 {
 		t.Errorf("got %d calls of CollectDebug, want 1: not one that profiles for a file that exists", f.debugs)
@@ -370,7 +372,7 @@ func TestOperatorVerbs(t *testing.T) {
 		"name": "p1", "jsonpath=.peers[0].why": "does not answer: refused", "go-template={{len .peers}}": "1",
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, "operator", "autopilot", "state", "-o", format), ExitUnavailable)
+		c.wantCode(t, c.run(t, f, "operator", "autopilot", "state", "-o", format), app.ExitUnavailable)
 		wantIn(t, "state -o "+format, c.out.String(), want)
 	}
 }

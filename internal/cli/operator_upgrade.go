@@ -9,42 +9,44 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func operatorUpgrade(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func operatorUpgrade(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use:     "upgrade",
 		Short:   "Upgrade peers to another build",
 		Example: "  holdfast operator upgrade check",
 	}, upgradeCheck(a))
 }
 
-func upgradeCheck(a *app) *cobra.Command {
-	var o output
+func upgradeCheck(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "check", Args: exactly(),
+		Use: "check", Args: app.Exactly(),
 		Short: "Check whether a peer may be upgraded to this build now (exit code 7 if not)",
 		Long: `Check whether a peer may be stopped and upgraded to the build of this command now: there is a leader, all peers are healthy, one may
 fail, and this build understands everything that the cluster uses. Run it with the new binary before each peer. It shows the version
 of each peer and the remaining work. Features of the new build are used only once all peers have it.`,
 		Example: `  ./holdfast-new operator upgrade check
   ./holdfast-new operator upgrade check && systemctl restart holdfast`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := getClusterStatus(ctx, c)
 			if err != nil {
 				return err
 			}
-			return printUpgrade(a, &o, s, thisBuild(a.Version).Version, fsm.FeatureLevel)
+			return printUpgrade(a, &o, s, app.ThisBuild(a.Version).Version, fsm.FeatureLevel)
 		}),
 	}
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no header")
+	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "print no header")
 	return cmd
 }
 
 // printUpgrade prints the versions of the peers and the next step, and returns an error if the
 // upgrade must wait.
-func printUpgrade(a *app, o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
+func printUpgrade(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus, version string, level uint32) error {
 	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level,
 		s.GetFeatureLevel()); err != nil {
 		return err
@@ -53,7 +55,7 @@ func printUpgrade(a *app, o *output, s *holdfastv1.ClusterStatus, version string
 		return err
 	}
 	if why := noUpgrade(s, level); why != "" {
-		return exitf(ExitUnavailable, "no upgrade now: %s", why)
+		return app.Exitf(app.ExitUnavailable, "no upgrade now: %s", why)
 	}
 	_, err := fmt.Fprintln(a.Out, "\n"+nextUpgrade(s, version))
 	return err

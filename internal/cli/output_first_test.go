@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // TestOutputIsCheckedFirst checks that a command which changes something refuses an unknown field
@@ -37,7 +39,7 @@ func TestOutputIsCheckedFirst(t *testing.T) {
 			t.Errorf("%s: got %v, want a refusal of the field", c.CommandPath(), err)
 		}
 	}
-	walk(Root(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}))
+	walk(Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}))
 	if seen < 20 {
 		t.Errorf("got %d commands, want more", seen)
 	}

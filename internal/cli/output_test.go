@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 func TestCustomColumns(t *testing.T) {
@@ -15,12 +17,12 @@ func TestCustomColumns(t *testing.T) {
 		{"ID:{.machine_id}", "ID\nm-123\n"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "1", "-o", "custom-columns="+tt.spec), ExitOK)
+		c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "1", "-o", "custom-columns="+tt.spec), app.ExitOK)
 		wantIn(t, tt.spec, c.out.String(), tt.want)
 	}
 	for _, spec := range []string{"", "ID", "ID:", ":.machine_id", "ID:{.machine_id"} {
 		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "-o", "custom-columns="+spec), ExitUsage)
+		c.wantCode(t, c.run(t, f, "machine", "list", "-o", "custom-columns="+spec), app.ExitUsage)
 	}
 }
 
@@ -57,9 +59,9 @@ func TestUnknownPathsAreRefused(t *testing.T) {
 		{"go-template={{$first := index .machines 0}}{{$first.machine_id}} {{len .machines}} {{printf `%v` .}}", ""},
 	} {
 		var c command
-		code := ExitOK
+		code := app.ExitOK
 		if tt.want != "" {
-			code = ExitUsage
+			code = app.ExitUsage
 		}
 		c.wantCode(t, c.run(t, f, "machine", "list", "-o", tt.format), code)
 		wantIn(t, tt.format, c.err.String(), tt.want)
@@ -74,16 +76,16 @@ func TestContextOutput(t *testing.T) {
 		c.wantCode(t, c.run(t, nil, append([]string{"context"}, args...)...), want)
 		return c.out.String()
 	}
-	run(ExitNotFound, "current")
-	run(ExitOK, "set", "lab", "--addr", "10.0.0.1:7400", "--token", "hf_secret")
-	run(ExitOK, "set", "prod", "--addr", "10.0.0.2:7400")
-	if diff := cmp.Diff("lab\n", run(ExitOK, "current")); diff != "" {
+	run(app.ExitNotFound, "current")
+	run(app.ExitOK, "set", "lab", "--addr", "10.0.0.1:7400", "--token", "hf_secret")
+	run(app.ExitOK, "set", "prod", "--addr", "10.0.0.2:7400")
+	if diff := cmp.Diff("lab\n", run(app.ExitOK, "current")); diff != "" {
 		t.Errorf("context current (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff("lab\nprod\n", run(ExitOK, "list", "-o", "name")); diff != "" {
+	if diff := cmp.Diff("lab\nprod\n", run(app.ExitOK, "list", "-o", "name")); diff != "" {
 		t.Errorf("context list -o name (-want +got):\n%s", diff)
 	}
-	json := run(ExitOK, "list", "-o", "json")
+	json := run(app.ExitOK, "list", "-o", "json")
 	wantIn(t, "JSON", json, `"name": "prod"`, `"current": true`, `"token_set": true`)
 	if strings.Contains(json, "hf_secret") {
 		t.Errorf("context list -o json: got the token in it:\n%s", json)

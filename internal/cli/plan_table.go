@@ -9,38 +9,40 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func planKind() kind[*holdfastv1.Plan] {
-	return kind[*holdfastv1.Plan]{
-		noun: "plan", list: "plans",
-		name:   (*holdfastv1.Plan).GetPlanId,
-		header: []string{"PLAN", "NAME", "STEPS", "BUILT-IN", "USED", "HELD", "CREATED"},
-		wide:   []string{"STEP NAMES"},
-		row: func(p *holdfastv1.Plan, now time.Time) []any {
+func planKind() output.Kind[*holdfastv1.Plan] {
+	return output.Kind[*holdfastv1.Plan]{
+		Noun: "plan", List: "plans",
+		Name:   (*holdfastv1.Plan).GetPlanId,
+		Header: []string{"PLAN", "NAME", "STEPS", "BUILT-IN", "USED", "HELD", "CREATED"},
+		Wide:   []string{"STEP NAMES"},
+		Row: func(p *holdfastv1.Plan, now time.Time) []any {
 			return []any{
 				p.GetPlanId(), p.GetDisplayName(), len(p.GetSteps()), p.GetBuiltIn(),
-				p.GetReferenced(), held(p, now), age(now, p.GetCreatedAt()),
-				strings.Join(mapped(p.GetSteps(), (*holdfastv1.Step).GetName), ","),
+				p.GetReferenced(), held(p, now), app.Age(now, p.GetCreatedAt()),
+				strings.Join(app.Mapped(p.GetSteps(), (*holdfastv1.Step).GetName), ","),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Plan, string, error) {
-			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.size, PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Plan, string, error) {
+			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.Size, PageToken: q.Token})
 			return r.GetPlans(), r.GetNextPageToken(), err
 		},
-		get: getPlan,
+		Get: getPlan,
 	}
 }
 
 // held returns the time since which the brake holds a plan.
 func held(p *holdfastv1.Plan, now time.Time) render.Text {
 	if p.GetBrake() == nil {
-		return plain("-")
+		return app.Plain("-")
 	}
-	return render.T(age(now, p.GetBrake().GetSince()), render.Red)
+	return render.T(app.Age(now, p.GetBrake().GetSince()), render.Red)
 }
 
 func planSteps(p *holdfastv1.Plan) *render.Table {
@@ -92,5 +94,5 @@ func shorten(s string) string {
 
 func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
 	p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
-	return p, failed(err, "get plan %s", id)
+	return p, app.Failed(err, "get plan %s", id)
 }

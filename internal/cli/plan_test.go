@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -37,7 +38,7 @@ func TestPlanApply(t *testing.T) {
 		{[]string{"plan", "validate", "-"}, true, true, "is valid; nothing was stored"},
 	} {
 		c := command{in: samplePlan}
-		c.wantCode(t, c.run(t, f, append(tt.args, "-o", "name")...), ExitOK)
+		c.wantCode(t, c.run(t, f, append(tt.args, "-o", "name")...), app.ExitOK)
 		if got, want := c.out.String(), "plan-repave-ubuntu-2204-v1\n"; got != want {
 			t.Errorf("%v: got output %q, want %q", tt.args, got, want)
 		}
@@ -59,7 +60,8 @@ func TestPlanRelease(t *testing.T) {
 		want *int32
 	}{{"", nil}, {"--max-active=0", &zero}, {"--max-active=-1", &bad}} {
 		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"plan", "release", "plan/reboot"}, strings.Fields(tt.args)...)...), ExitOK)
+		c.wantCode(t, c.run(t, f, append([]string{"plan", "release", "plan/reboot"}, strings.Fields(tt.args)...)...),
+			app.ExitOK)
 		all := asked[*holdfastv1.ReleasePlanRequest](f)
 		if diff := cmp.Diff(tt.want, all[len(all)-1].MaxActive); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
@@ -74,7 +76,7 @@ func TestPlanFileIsGivenOnce(t *testing.T) {
 	for args, want := range map[string]string{"plan validate": "FILE is missing",
 		"plan validate a -f b": "give FILE once", "plan apply": "FILE is missing"} {
 		var c command
-		c.wantCode(t, c.run(t, nil, strings.Fields(args)...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, strings.Fields(args)...), app.ExitUsage)
 		wantIn(t, args, c.err.String(), want)
 	}
 }
@@ -90,7 +92,7 @@ func TestPlanFileIsStrict(t *testing.T) {
 		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: "steps[0]" has "reboot" and "ssh": only one of them is allowed`},
 	} {
 		c := command{in: tt.in}
-		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), ExitUsage)
+		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), app.ExitUsage)
 		if got := c.err.String(); got != tt.want+"\n" {
 			t.Errorf("got stderr %q, want %q", got, tt.want)
 		}
@@ -106,7 +108,7 @@ func TestPlanProblemsAreListed(t *testing.T) {
 		"steps[1].name", `"a" is there twice`))
 	startCluster(t, f)
 	c := command{in: "plan_id: p\nsteps: [{name: a}, {name: a}]\n"}
-	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), app.ExitUsage)
 	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is " +
 		"there twice\n"
 	if got := c.err.String(); got != want {
@@ -117,7 +119,7 @@ func TestPlanProblemsAreListed(t *testing.T) {
 func TestPlanDelete(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b", "--yes"), app.ExitOK)
 	if got := len(asked[*holdfastv1.DeletePlanRequest](f)); got != 2 {
 		t.Errorf("got %d deleted plans, want 2", got)
 	}

@@ -13,14 +13,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // poolCommand returns the commands of pools, with that which edits one.
-func poolCommand(a *app, edit *cobra.Command) *cobra.Command {
-	return parent(&cobra.Command{
+func poolCommand(a *app.App, edit *cobra.Command) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "pool", Aliases: []string{"pools"},
 		Short: "Manage pools of machines and of GPU servers",
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
@@ -29,24 +31,24 @@ func poolCommand(a *app, edit *cobra.Command) *cobra.Command {
 	}, poolCreate(a), edit, poolList(a), poolGet(a), poolDelete(a), poolProviders(a), poolDeleteProvider(a))
 }
 
-func poolCreate(a *app) *cobra.Command {
-	var o output
+func poolCreate(a *app.App) *cobra.Command {
+	var o output.Flags
 	p := &holdfastv1.Pool{}
 	cmd := &cobra.Command{
-		Use: "create POOL", Args: exactly("POOL"),
+		Use: "create POOL", Args: app.Exactly("POOL"),
 		Short: "Create a pool, or change it",
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool create cpu --label site=fra1`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			p.PoolId = args[0]
 			made, err := c.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: p})
 			if err != nil {
-				return failed(err, "create pool %s", args[0])
+				return app.Failed(err, "create pool %s", args[0])
 			}
-			return printOne(a, &o, poolKind(), made)
+			return output.PrintOne(a, &o, poolKind(), made)
 		}),
 	}
-	o.register(cmd, shapes(poolKind())...)
+	o.Register(cmd, output.Shapes(poolKind())...)
 	f := cmd.Flags()
 	f.StringVar(&p.Provider, "provider", "", "provider of its machines (default: generic)")
 	f.StringVar(&p.GpuType, "gpu-type", "", "GPU model of its machines, such as H100")
@@ -55,24 +57,25 @@ func poolCreate(a *app) *cobra.Command {
 	return cmd
 }
 
-func poolList(a *app) *cobra.Command {
+func poolList(a *app.App) *cobra.Command {
 	r := &holdfastv1.ListPoolsRequest{}
 	k := poolKind()
-	k.page = func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+	k.Page = func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Pool, string, error) {
 		return pageOfPools(ctx, c, q, r)
 	}
-	cmd := listCommand(a, lister[*holdfastv1.Pool]{
-		short: "List pools by id",
-		example: `  holdfast pool list
+	cmd := output.ListCommand(a, output.Lister[*holdfastv1.Pool]{
+		Short: "List pools by id",
+		Example: `  holdfast pool list
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
   holdfast pool list --filter 'status = UNAVAILABLE' -o wide
   holdfast pool list -w`,
-		kind: k, filter: "status = HEALTHY",
-		watch: func(ctx context.Context, c *client.Client, l *listing) error {
-			return watchPolled(ctx, a, &l.output, k, watchInterval, steadyPool, func() ([]*holdfastv1.Pool, error) {
-				items, err := k.all(ctx, c, l.filter, l.limit)
-				return items, failed(err, "list pools")
-			})
+		Kind: k, Filter: "status = HEALTHY",
+		Watch: func(ctx context.Context, c *client.Client, l *output.Listing) error {
+			return output.WatchPolled(ctx, a, &l.Flags, k, output.WatchInterval, steadyPool,
+				func() ([]*holdfastv1.Pool, error) {
+					items, err := k.All(ctx, c, l.Filter, l.Limit)
+					return items, app.Failed(err, "list pools")
+				})
 		},
 	})
 	f := cmd.Flags()
@@ -92,11 +95,11 @@ func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	return p
 }
 
-func poolGet(a *app) *cobra.Command {
-	return getCommand(a, getter[*holdfastv1.Pool]{
-		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
-		kind: poolKind(),
-		more: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
+func poolGet(a *app.App) *cobra.Command {
+	return output.GetCommand(a, output.Getter[*holdfastv1.Pool]{
+		Short: "Show a pool and its GPUs", Example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
+		Kind: poolKind(),
+		More: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
 	})
 }
 
@@ -110,41 +113,41 @@ func gpus(p *holdfastv1.Pool) *render.Table {
 	return t
 }
 
-func poolDelete(a *app) *cobra.Command {
-	return eachCommand(a, each[*holdfastv1.Pool]{
-		kind:  poolKind(),
-		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
-		do: func(ctx context.Context, c *client.Client, id string) error {
+func poolDelete(a *app.App) *cobra.Command {
+	return output.EachCommand(a, output.Each[*holdfastv1.Pool]{
+		Kind:  poolKind(),
+		Short: "Delete declared pools that no machine is in", Example: "  holdfast pool delete gpu",
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
 			return err
 		},
 	})
 }
 
-func providerKind() kind[*holdfastv1.PlatformProvider] {
-	return kind[*holdfastv1.PlatformProvider]{
-		noun: "provider", list: "providers",
-		name:   (*holdfastv1.PlatformProvider).GetProviderId,
-		header: []string{"PROVIDER", "POOL", "GPUS", "VRAM", "PRICE/HOUR", "REGION", "ENDPOINT", "UPDATED"},
-		row: func(p *holdfastv1.PlatformProvider, now time.Time) []any {
+func providerKind() output.Kind[*holdfastv1.PlatformProvider] {
+	return output.Kind[*holdfastv1.PlatformProvider]{
+		Noun: "provider", List: "providers",
+		Name:   (*holdfastv1.PlatformProvider).GetProviderId,
+		Header: []string{"PROVIDER", "POOL", "GPUS", "VRAM", "PRICE/HOUR", "REGION", "ENDPOINT", "UPDATED"},
+		Row: func(p *holdfastv1.PlatformProvider, now time.Time) []any {
 			price := strings.TrimSpace(fmt.Sprintf("%g %s", p.GetPricePerHour(), p.GetCurrency()))
 			return []any{
 				p.GetProviderId(), p.GetPoolId(), p.GetTotalGpus(), fmt.Sprintf("%g GB", p.GetTotalVramGb()), price,
-				p.GetRegion(), p.GetEndpoint(), age(now, p.GetUpdatedAt()),
+				p.GetRegion(), p.GetEndpoint(), app.Age(now, p.GetUpdatedAt()),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
-			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size,
-				PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.PlatformProvider, string, error) {
+			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.Size,
+				PageToken: q.Token})
 			return r.GetProviders(), r.GetNextPageToken(), err
 		},
-		get: getProvider,
+		Get: getProvider,
 	}
 }
 
 // getProvider returns a provider. The API only lists them.
 func getProvider(ctx context.Context, c *client.Client, id string) (*holdfastv1.PlatformProvider, error) {
-	all, err := providerKind().all(ctx, c, "", 0)
+	all, err := providerKind().All(ctx, c, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -155,22 +158,22 @@ func getProvider(ctx context.Context, c *client.Client, id string) (*holdfastv1.
 	return all[i], nil
 }
 
-func poolProviders(a *app) *cobra.Command {
-	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
-		short:   "List the marketplace providers that pool managers and operators registered",
-		example: "  holdfast pool providers",
-		kind:    providerKind(),
+func poolProviders(a *app.App) *cobra.Command {
+	cmd := output.ListCommand(a, output.Lister[*holdfastv1.PlatformProvider]{
+		Short:   "List the marketplace providers that pool managers and operators registered",
+		Example: "  holdfast pool providers",
+		Kind:    providerKind(),
 	})
 	cmd.Use, cmd.Aliases = "providers", nil
 	return cmd
 }
 
-func poolDeleteProvider(a *app) *cobra.Command {
-	cmd := eachCommand(a, each[*holdfastv1.PlatformProvider]{
-		kind:    providerKind(),
-		short:   "Delete marketplace providers; one whose manager still runs registers again",
-		example: "  holdfast pool delete-provider acme",
-		do: func(ctx context.Context, c *client.Client, id string) error {
+func poolDeleteProvider(a *app.App) *cobra.Command {
+	cmd := output.EachCommand(a, output.Each[*holdfastv1.PlatformProvider]{
+		Kind:    providerKind(),
+		Short:   "Delete marketplace providers; one whose manager still runs registers again",
+		Example: "  holdfast pool delete-provider acme",
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeleteProvider(ctx, &holdfastv1.DeleteProviderRequest{ProviderId: id})
 			return err
 		},

@@ -7,28 +7,30 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func poolKind() kind[*holdfastv1.Pool] {
-	return kind[*holdfastv1.Pool]{
-		noun: "pool", list: "pools",
-		name:   (*holdfastv1.Pool).GetPoolId,
-		header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
-		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
-		row: func(p *holdfastv1.Pool, now time.Time) []any {
+func poolKind() output.Kind[*holdfastv1.Pool] {
+	return output.Kind[*holdfastv1.Pool]{
+		Noun: "pool", List: "pools",
+		Name:   (*holdfastv1.Pool).GetPoolId,
+		Header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
+		Wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
+		Row: func(p *holdfastv1.Pool, now time.Time) []any {
 			return []any{
 				p.GetPoolId(), poolStatus(p.GetStatus()), p.GetMachines(), p.GetMachinesReady(), len(p.GetGpus()),
-				vram(p), workers(p), p.GetRegion(), age(now, p.GetLastHeartbeat()),
+				vram(p), workers(p), p.GetRegion(), app.Age(now, p.GetLastHeartbeat()),
 				p.GetProvider(), p.GetGpuType(), p.GetEndpoint(), p.GetVersion(), p.GetStatusReason(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Pool, string, error) {
 			return pageOfPools(ctx, c, q, &holdfastv1.ListPoolsRequest{})
 		},
-		get: getPool,
+		Get: getPool,
 	}
 }
 
@@ -50,20 +52,20 @@ func poolStatus(s holdfastv1.Pool_Status) render.Text {
 	name := strings.ToLower(s.String())
 	switch s {
 	case holdfastv1.Pool_STATUS_UNSPECIFIED:
-		return plain("declared")
+		return app.Plain("declared")
 	case holdfastv1.Pool_HEALTHY:
 		return render.T(name, render.Green)
 	case holdfastv1.Pool_UNAVAILABLE:
 		return render.T(name, render.Red)
 	}
-	return plain(name)
+	return app.Plain(name)
 }
 
 // pageOfPools requests a page of the pools that r selects.
 func pageOfPools(
-	ctx context.Context, c *client.Client, q query, r *holdfastv1.ListPoolsRequest,
+	ctx context.Context, c *client.Client, q output.Query, r *holdfastv1.ListPoolsRequest,
 ) ([]*holdfastv1.Pool, string, error) {
-	r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
+	r.Filter, r.PageSize, r.PageToken = q.Filter, q.Size, q.Token
 	resp, err := c.Pools().ListPools(ctx, r)
 	return resp.GetPools(), resp.GetNextPageToken(), err
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -41,17 +42,17 @@ func checkPools(ctx context.Context, c *client.Client, machines []*holdfastv1.Ma
 func poolExists(ctx context.Context, c *client.Client, pool string) (bool, error) {
 	_, err := getPool(ctx, c, pool)
 	if status.Code(err) != codes.NotFound {
-		return err == nil, failed(err, "get pool %s", pool)
+		return err == nil, app.Failed(err, "get pool %s", pool)
 	}
-	members, err := machineKind().all(ctx, c, filter.Equals("pool", pool), 1)
-	return len(members) > 0, failed(err, "list machines")
+	members, err := machineKind().All(ctx, c, filter.Equals("pool", pool), 1)
+	return len(members) > 0, app.Failed(err, "list machines")
 }
 
 func noPool(ctx context.Context, c *client.Client, m *holdfastv1.Machine, made []string) error {
 	pool := m.GetSpec().GetPool()
 	msg := fmt.Sprintf("machine %s: there is no pool %q", m.GetMachineId(), pool)
-	if like := nearest.Of(pool, append(made, poolKind().names(ctx, c)...)); like != "" {
+	if like := nearest.Of(pool, append(made, poolKind().Names(ctx, c)...)); like != "" {
 		msg += fmt.Sprintf(": did you mean %q?", like)
 	}
-	return exitf(ExitNotFound, "%s: create it first: holdfast pool create %s", msg, pool)
+	return app.Exitf(app.ExitNotFound, "%s: create it first: holdfast pool create %s", msg, pool)
 }

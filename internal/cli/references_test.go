@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -18,16 +19,16 @@ func TestUnknownPools(t *testing.T) {
 		code     int
 		want     string // on standard error
 	}{
-		{"machine register --id m-1 --pool pool-1", "", ExitOK, ""},
-		{"machine register --id m-1", "", ExitOK, ""},
-		{"machine register --id m-1 --pool pol-1", "", ExitNotFound, `error: machine m-1: there is no pool "pol-1": ` +
+		{"machine register --id m-1 --pool pool-1", "", app.ExitOK, ""},
+		{"machine register --id m-1", "", app.ExitOK, ""},
+		{"machine register --id m-1 --pool pol-1", "", app.ExitNotFound, `error: machine m-1: there is no pool "pol-1": ` +
 			"did you mean \"pool-1\"?: create it first: holdfast pool create pol-1\n"},
-		{"machine register --id m-1 --pool old", "", ExitOK, ""}, // not declared, but it has machines
-		{"machine update m-123 --pool elsewhere", "", ExitNotFound,
+		{"machine register --id m-1 --pool old", "", app.ExitOK, ""}, // not declared, but it has machines
+		{"machine update m-123 --pool elsewhere", "", app.ExitNotFound,
 			"error: machine m-123: there is no pool \"elsewhere\": create it first: holdfast pool create elsewhere\n"},
-		{"machine update m-123 --rack r8", "", ExitOK, ""},
-		{"apply -f -", "machine_id: m-1\nspec: {pool: new}\n---\npool_id: new\n", ExitOK, ""},
-		{"apply -f -", "machine_id: m-1\nspec: {pool: ned}\n---\npool_id: new\n", ExitNotFound,
+		{"machine update m-123 --rack r8", "", app.ExitOK, ""},
+		{"apply -f -", "machine_id: m-1\nspec: {pool: new}\n---\npool_id: new\n", app.ExitOK, ""},
+		{"apply -f -", "machine_id: m-1\nspec: {pool: ned}\n---\npool_id: new\n", app.ExitNotFound,
 			"error: apply: machine m-1: there is no pool \"ned\": did you mean \"new\"?"},
 	} {
 		t.Run(tt.args+tt.in, func(t *testing.T) {
@@ -43,7 +44,7 @@ func TestUnknownPools(t *testing.T) {
 			c := command{in: tt.in}
 			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
 			wantIn(t, "stderr", c.err.String(), tt.want)
-			if got := changes(f); (tt.code == ExitOK) != (len(got) > 0) {
+			if got := changes(f); (tt.code == app.ExitOK) != (len(got) > 0) {
 				t.Errorf("got changes %v with exit code %d", got, tt.code)
 			}
 		})

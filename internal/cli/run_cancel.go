@@ -9,17 +9,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runCancel(a *app) *cobra.Command {
-	var o output
+func runCancel(a *app.App) *cobra.Command {
+	var o output.Flags
 	var why, filter string
 	var wait waitFlag
-	var ok consent
+	var ok prompt.Consent
 	cmd := &cobra.Command{
 		Use: "cancel (RUN... | --filter FILTER)", DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: a.complete(runKind().names),
+		ValidArgsFunction: a.Complete(runKind().Names),
 		Short:             "Cancel active runs",
 		Long: `Cancel active runs. A waiting run ends at once, and its machine stays as it was. A running one ends when its step can be
 stopped; its machine goes to MAINTENANCE, and 'machine issues' has what is known of its disk. Canceling a canceled run is no error. The id of a machine stands for its last run. --filter cancels
@@ -32,10 +35,10 @@ The command asks for confirmation: the given id of one run, or the number of run
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 0) == (filter == "") {
-			return usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			return app.Usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
 		}
-		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if ok.given() && filter == "" {
+		return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
+			if ok.Given() && filter == "" {
 				return cancelAll(ctx, a, c, &o, args, why, wait)
 			}
 			runs, err := toCancel(ctx, a, c, args, filter)
@@ -43,47 +46,47 @@ The command asks for confirmation: the given id of one run, or the number of run
 				return err
 			}
 			if len(runs) == 0 {
-				a.note("no active run matches %q", filter)
+				a.Note("no active run matches %q", filter)
 				return nil
 			}
-			found := mapped(runs, (*holdfastv1.Run).GetRunId)
+			found := app.Mapped(runs, (*holdfastv1.Run).GetRunId)
 			if filter != "" {
 				args = found
 			}
 			active := slices.DeleteFunc(runs, func(r *holdfastv1.Run) bool { return r.GetFinishedAt() != nil })
-			if ok.dryRun {
-				a.note("dry run: %s", cancelLoss(active))
-				return printList(a, &o, runKind(), active)
+			if ok.DryRun {
+				a.Note("dry run: %s", cancelLoss(active))
+				return output.PrintList(a, &o, runKind(), active)
 			}
 			if len(active) > 0 { // the server says of the others that they have ended
-				if err := ok.obtain(ctx, a, cmd.CommandPath(), cancelLoss(active), word(args)); err != nil {
+				if err := ok.Obtain(ctx, a, cmd.CommandPath(), cancelLoss(active), prompt.Word(args)); err != nil {
 					return err
 				}
 			}
 			return cancelAll(ctx, a, c, &o, found, why, wait)
 		})(cmd, args)
 	}
-	o.register(cmd, started()...)
+	o.Register(cmd, started()...)
 	wait.register(cmd, waitForRun)
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the run")
 	cmd.Flags().StringVar(&filter, "filter", "", "cancel the active runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
-	ok.register(cmd, "show the runs, and cancel none")
+	ok.Register(cmd, "show the runs, and cancel none")
 	return cmd
 }
 
 // toCancel returns the named runs, or all active runs that match a filter.
 func toCancel(
-	ctx context.Context, a *app, c *client.Client, names []string, filter string,
+	ctx context.Context, a *app.App, c *client.Client, names []string, filter string,
 ) ([]*holdfastv1.Run, error) {
 	if filter != "" {
-		runs, err := runKind().all(ctx, c, "("+filter+") AND ("+activeRuns+")", 0)
-		return runs, failed(err, "list runs")
+		runs, err := runKind().All(ctx, c, "("+filter+") AND ("+activeRuns+")", 0)
+		return runs, app.Failed(err, "list runs")
 	}
 	runs := make([]*holdfastv1.Run, len(names))
 	for i, id := range names {
 		err := ofRun(ctx, a, c, id, func(id string) (err error) {
 			runs[i], err = getRun(ctx, c, id)
-			return failed(err, "cancel run %s", id)
+			return app.Failed(err, "cancel run %s", id)
 		})
 		if err != nil {
 			return nil, err
@@ -109,13 +112,13 @@ func cancelLoss(runs []*holdfastv1.Run) string {
 
 // cancelAll cancels runs and prints them. All are canceled before the first is waited for.
 func cancelAll(
-	ctx context.Context, a *app, c *client.Client, o *output, names []string, why string, wait waitFlag,
+	ctx context.Context, a *app.App, c *client.Client, o *output.Flags, names []string, why string, wait waitFlag,
 ) error {
 	done, errs := make([]*holdfastv1.Run, len(names)), make([]error, len(names))
 	for i, id := range names {
 		errs[i] = ofRun(ctx, a, c, id, func(id string) (err error) {
 			done[i], err = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
-			return failed(err, "cancel run %s", id)
+			return app.Failed(err, "cancel run %s", id)
 		})
 	}
 	for i, r := range done {
@@ -127,7 +130,7 @@ func cancelAll(
 			return err
 		}
 		if done[i].GetPhase() != holdfastv1.Run_CANCELED {
-			errs[i] = exitf(ExitRunFailed, "cancel run %s: it ended before it could be canceled: %s", names[i],
+			errs[i] = app.Exitf(app.ExitRunFailed, "cancel run %s: it ended before it could be canceled: %s", names[i],
 				done[i].GetPhase())
 		}
 	}
@@ -139,5 +142,5 @@ func cancelAll(
 		}
 		return errs[0]
 	}
-	return printDone(a, o, runKind(), done, errs, "cancel runs")
+	return output.PrintDone(a, o, runKind(), done, errs, "cancel runs")
 }

@@ -12,16 +12,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runLogs(a *app) *cobra.Command {
+func runLogs(a *app.App) *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
-		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
+		Use: "logs RUN", Aliases: []string{"log"}, Args: app.Exactly("RUN"), ValidArgsFunction: a.Complete(runKind().Names),
 		Short: "Print the log of a run",
 		Long: `Print the log of a run; with -f follow it until the run ends. If a peer fails, the log continues from
 another one without lost or repeated bytes. Terminal sequences are left out and control characters replaced, because
@@ -35,18 +37,18 @@ offset, step, attempt and stream, and its data as bytes (base64) and as text. Th
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.offset < 0:
-				return usagef("--offset: %d: give 0 or more", f.offset)
-			case f.raw && f.structured():
-				return usagef("--raw: -o %s has the bytes already", f.format)
-			case f.timestamps && f.structured():
-				return usagef("--timestamps: -o %s has the times already", f.format)
+				return app.Usagef("--offset: %d: give 0 or more", f.offset)
+			case f.raw && f.Structured():
+				return app.Usagef("--raw: -o %s has the bytes already", f.Format)
+			case f.timestamps && f.Structured():
+				return app.Usagef("--timestamps: -o %s has the times already", f.Format)
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				return ofRun(ctx, a, c, args[0], func(id string) error { return printLogs(ctx, a, c, &f, id) })
 			})(cmd, args)
 		},
 	}
-	f.register(cmd)
+	f.Register(cmd)
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the log until the run ends")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "print the log byte for byte, with its control sequences")
 	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "print the time before each line")
@@ -56,42 +58,42 @@ offset, step, attempt and stream, and its data as bytes (base64) and as text. Th
 
 // logFlags are the flags of run logs.
 type logFlags struct {
-	output
+	output.Flags
 	follow, timestamps, raw bool
 	offset                  int64
 }
 
 // printLogs prints the log of a run.
-func printLogs(ctx context.Context, a *app, c *client.Client, f *logFlags, id string) error {
-	ctx, cancel := a.patience(ctx, 0)
+func printLogs(ctx context.Context, a *app.App, c *client.Client, f *logFlags, id string) error {
+	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
 	read := c.ReadLogs
 	if f.follow {
 		read = c.FollowLogs
 	}
-	next, text := f.offset, &stamped{w: a.foreign(f.raw), off: !f.timestamps}
+	next, text := f.offset, &stamped{w: a.Foreign(f.raw), off: !f.timestamps}
 	err := read(ctx, id, f.offset, func(chunk *holdfastv1.LogChunk) error {
 		if gap := chunk.GetOffset() - next; gap > 0 {
-			a.note("note: %d bytes of the log before here are no longer kept", gap)
+			a.Note("note: %d bytes of the log before here are no longer kept", gap)
 		}
 		next = chunk.GetOffset() + int64(len(chunk.GetData()))
 		if chunk.GetTruncated() {
-			a.note("note: the log of run %s reached its limit here: nothing follows", id)
+			a.Note("note: the log of run %s reached its limit here: nothing follows", id)
 		}
-		if f.structured() {
-			return printChunk(a, &f.output, chunk)
+		if f.Structured() {
+			return printChunk(a, &f.Flags, chunk)
 		}
-		return text.write(at(chunk.GetTs()), chunk.GetData())
+		return text.write(app.At(chunk.GetTs()), chunk.GetData())
 	})
 	if f.follow {
-		err = ended(ctx, err)
+		err = output.Ended(ctx, err)
 	}
-	return failed(err, "read log of run %s", id)
+	return app.Failed(err, "read log of run %s", id)
 }
 
 // printChunk prints a part of a log with its data also as text, in which U+FFFD replaces bytes that
 // are not UTF-8.
-func printChunk(a *app, o *output, chunk *holdfastv1.LogChunk) error {
+func printChunk(a *app.App, o *output.Flags, chunk *holdfastv1.LogChunk) error {
 	raw, err := manifest.JSON(secrets.Redact(chunk))
 	if err != nil {
 		return err
@@ -100,7 +102,7 @@ func printChunk(a *app, o *output, chunk *holdfastv1.LogChunk) error {
 	if err != nil {
 		return err
 	}
-	return printStreamed(a, o,
+	return output.PrintStreamed(a, o,
 		slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(`,"text":`), render.Escaped(text), []byte("}")))
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,14 +20,14 @@ func TestMachineForRun(t *testing.T) {
 		code int
 		want string // on standard output
 	}{
-		{"run get m-123 -o name", ExitOK, "run-789"},
-		{"run logs m-123", ExitOK, "line"},
-		{"run watch m-123", ExitRunFailed, "run-789"},
-		{"run wait m-123 -o name", ExitRunFailed, "run-789"},
-		{"run retry m-123 --yes -o name", ExitOK, "run-789"},
-		{"run cancel m-123 -o name", ExitOK, "run-789"},
-		{"run get nothing", ExitNotFound, ""},
-		{"run cancel nothing", ExitNotFound, ""},
+		{"run get m-123 -o name", app.ExitOK, "run-789"},
+		{"run logs m-123", app.ExitOK, "line"},
+		{"run watch m-123", app.ExitRunFailed, "run-789"},
+		{"run wait m-123 -o name", app.ExitRunFailed, "run-789"},
+		{"run retry m-123 --yes -o name", app.ExitOK, "run-789"},
+		{"run cancel m-123 -o name", app.ExitOK, "run-789"},
+		{"run get nothing", app.ExitNotFound, ""},
+		{"run cancel nothing", app.ExitNotFound, ""},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			f := fixture()
@@ -64,7 +65,7 @@ func TestLogTimestamps(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var c command
-	c.wantCode(t, c.run(t, nil, "run", "logs", "r", "--timestamps", "-o", "json"), ExitUsage)
+	c.wantCode(t, c.run(t, nil, "run", "logs", "r", "--timestamps", "-o", "json"), app.ExitUsage)
 }
 
 func TestLogText(t *testing.T) {
@@ -72,7 +73,7 @@ func TestLogText(t *testing.T) {
 	f.log = "a \"b\"\n\xff"
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "-o", "json"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "-o", "json"), app.ExitOK)
 	var got struct {
 		Data []byte
 		Text string

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -77,18 +78,19 @@ func TestRunRetryFilter(t *testing.T) {
 			started: []string{"m-3=of-run-5", "m-1=of-run-2"}, err: "request-id: r-1\n"},
 		{name: "confirmed", plan: destructive, in: "2\n", started: []string{"m-3=of-run-5", "m-1=of-run-2"},
 			err: "retry 2 runs; 2 × " + destructive + ": erases the disk"},
-		{name: "not confirmed", plan: destructive, in: "yes\n", code: ExitError, err: `got "yes", want "2"`},
+		{name: "not confirmed", plan: destructive, in: "yes\n", code: app.ExitError, err: `got "yes", want "2"`},
 		{name: "confirmed in advance", plan: destructive, args: "--yes", started: []string{"m-3=of-run-5", "m-1=of-run-2"}},
-		{name: "one is refused", plan: "plan/reboot", change: refuses("m-3"), code: ExitConflict,
+		{name: "one is refused", plan: "plan/reboot", change: refuses("m-3"), code: app.ExitConflict,
 			started: []string{"m-3=of-run-5", "m-1=of-run-2"},
 			err:     "retry runs: 1 of 2 failed:\n  retry run run-5: the machine is RETIRED\n"},
-		{name: "one was observed", plan: "plan/reboot", code: ExitConflict, started: []string{"m-1=of-run-2"},
+		{name: "one was observed", plan: "plan/reboot", code: app.ExitConflict, started: []string{"m-1=of-run-2"},
 			change: func(_ *testing.T, f *fakeCluster) { f.runs[1].Observed = true },
 			err:    "failed:\n  retry run run-5: another system executed it"},
 		{name: "none", plan: "plan/reboot", change: func(_ *testing.T, f *fakeCluster) { f.runs = f.runs[2:4] },
 			err: "no machine has a last run that ended without success"},
-		{name: "with a time to wait", plan: "plan/reboot", args: "--wait", code: ExitUsage, err: "--wait: only for one run"},
-		{name: "with a run", plan: "plan/reboot", args: "run-5", code: ExitUsage, err: "give either RUN or --filter"},
+		{name: "with a time to wait", plan: "plan/reboot", args: "--wait", code: app.ExitUsage,
+			err: "--wait: only for one run"},
+		{name: "with a run", plan: "plan/reboot", args: "run-5", code: app.ExitUsage, err: "give either RUN or --filter"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := manyRuns(tt.plan)
@@ -133,13 +135,13 @@ func TestRunCancelFilter(t *testing.T) {
 		err            string
 	}{
 		{name: "confirmed", in: "2\n", canceled: both, err: loss + "\nType 2 to confirm: "},
-		{name: "not confirmed", in: "run-6\n", code: ExitError, err: `got "run-6", want "2"`},
+		{name: "not confirmed", in: "run-6\n", code: app.ExitError, err: `got "run-6", want "2"`},
 		{name: "confirmed in advance", args: "--yes", canceled: both},
 		{name: "dry run", args: "--dry-run --yes", err: "dry run: " + loss},
 		{name: "one", in: "run-6\n", runs: 1, canceled: both[:1],
 			err: "cancel run run-6 (plan/reboot, PENDING); machine m-4 stays as it is: the run has not begun"},
 		{name: "none", runs: -1, err: `no active run matches "pool = gpu"`},
-		{name: "with a run", args: "run-6", code: ExitUsage, err: "give either RUN or --filter"},
+		{name: "with a run", args: "run-6", code: app.ExitUsage, err: "give either RUN or --filter"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := manyRuns("plan/reboot")
@@ -162,6 +164,6 @@ func TestRunCancelFilter(t *testing.T) {
 	}
 	f := startCluster(t, manyRuns("plan/reboot"))
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "cancel", "run-6", "--dry-run"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "run-6", "--dry-run"), app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "dry run: cancel run run-6")
 }

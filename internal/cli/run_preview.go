@@ -9,14 +9,17 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // previewRun prints the machines on which a command would start runs, and the effects of the plan,
 // and makes the checks of the start. It starts none.
-func previewRun(ctx context.Context, a *app, c *client.Client, o *output, req *holdfastv1.StartRunRequest,
+func previewRun(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, req *holdfastv1.StartRunRequest,
 	machines []*holdfastv1.Machine, wave *holdfastv1.StartWaveRequest) error {
 	plan, err := planOf(ctx, c, req)
 	if err != nil {
@@ -26,20 +29,20 @@ func previewRun(ctx context.Context, a *app, c *client.Client, o *output, req *h
 	if wave == nil {
 		req.ValidateOnly = true
 		if _, err := c.Runs().StartRun(ctx, req); err != nil {
-			return failed(err, "start run on machine %s", req.GetMachineId())
+			return app.Failed(err, "start run on machine %s", req.GetMachineId())
 		}
 	} else {
 		wave.ValidateOnly = true
 		w, err := c.Waves().StartWave(ctx, wave)
 		if err != nil {
-			return failed(err, "start a wave")
+			return app.Failed(err, "start a wave")
 		}
 		refused = refusedStarts(w)
 	}
-	if err := printList(a, o, machineKind(), machines); err != nil {
+	if err := output.PrintList(a, o, machineKind(), machines); err != nil {
 		return err
 	}
-	a.note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, req.GetParams()))
+	a.Note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, req.GetParams()))
 	return refused
 }
 
@@ -55,24 +58,24 @@ func refusedStarts(w *holdfastv1.Wave) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return exitf(ExitConflict, "%d of %s would be refused: %s: the first because %s", len(names),
+	return app.Exitf(app.ExitConflict, "%d of %s would be refused: %s: the first because %s", len(names),
 		describe.Number(len(w.GetMachines()), "machine"), atMostTen(names), first)
 }
 
 // planOf returns the plan of a run that a request would start.
 func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunRequest) (*holdfastv1.Plan, error) {
-	id := cmp.Or(req.GetPlanId(), fsm.DefaultPlanID(enumName(req.GetType())))
+	id := cmp.Or(req.GetPlanId(), fsm.DefaultPlanID(app.EnumName(req.GetType())))
 	if id == "" {
-		return nil, usagef("--type: %q is not one of REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG", req.GetType())
+		return nil, app.Usagef("--type: %q is not one of REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG", req.GetType())
 	}
 	return getPlan(ctx, c, id)
 }
 
 // allowRun blocks until the operator has confirmed a run on one machine that destroys data, or
 // interrupts a machine in service. Other runs need no confirmation.
-func allowRun(ctx context.Context, a *app, c *client.Client, path string, ok consent,
+func allowRun(ctx context.Context, a *app.App, c *client.Client, path string, ok prompt.Consent,
 	req *holdfastv1.StartRunRequest) error {
-	if ok.yes {
+	if ok.Yes {
 		return nil
 	}
 	plan, err := planOf(ctx, c, req)
@@ -86,7 +89,7 @@ func allowRun(ctx context.Context, a *app, c *client.Client, path string, ok con
 	if err != nil || !asks(plan, req.GetParams(), m) {
 		return err
 	}
-	return ok.obtain(ctx, a, path, loss(plan, req.GetParams(), []*holdfastv1.Machine{m}), m.GetMachineId())
+	return ok.Obtain(ctx, a, path, loss(plan, req.GetParams(), []*holdfastv1.Machine{m}), m.GetMachineId())
 }
 
 // asks reports whether a run of a plan needs a confirmation: it destroys data or takes a machine

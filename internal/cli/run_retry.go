@@ -7,17 +7,20 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runRetry(a *app) *cobra.Command {
-	var o output
+func runRetry(a *app.App) *cobra.Command {
+	var o output.Flags
 	var wait waitFlag
 	var request, filter string
-	var ok consent
+	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "retry (RUN | --filter FILTER)", DisableFlagsInUseLine: true, Args: between(0, 1, "RUN"),
-		ValidArgsFunction: a.complete(runKind().names),
+		Use: "retry (RUN | --filter FILTER)", DisableFlagsInUseLine: true, Args: app.Between(0, 1, "RUN"),
+		ValidArgsFunction: a.Complete(runKind().Names),
 		Short:             "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
 is a new run. The id of a machine stands for its last run. If you do not know whether the command succeeded, repeat it
@@ -28,7 +31,7 @@ in service, the command asks for confirmation; without a terminal it requires --
 		Example: `  holdfast run retry run-789 --wait
   holdfast run retry --filter 'plan_id = plan/rma AND error.reason = DeadlineExceeded' --dry-run`,
 	}
-	one := a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	one := a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		var r *holdfastv1.Run
 		err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
 			r, err = getRun(ctx, c, id)
@@ -41,7 +44,7 @@ in service, the command asks for confirmation; without a terminal it requires --
 		if err != nil {
 			return err
 		}
-		if ok.dryRun {
+		if ok.DryRun {
 			m, err := getMachine(ctx, c, req.GetMachineId())
 			if err != nil {
 				return err
@@ -57,19 +60,19 @@ in service, the command asks for confirmation; without a terminal it requires --
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case (len(args) == 0) == (filter == ""):
-			return usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			return app.Usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
 		case filter == "":
 			return one(cmd, args)
 		case wait.set:
-			return usagef("%s: --wait: only for one run: follow many with holdfast run watch --filter", cmd.CommandPath())
+			return app.Usagef("%s: --wait: only for one run: follow many with holdfast run watch --filter", cmd.CommandPath())
 		}
-		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			return retryAll(ctx, a, c, &o, retryRuns{path: cmd.CommandPath(), filter: filter, request: request, ok: ok})
 		})(cmd, args)
 	}
-	o.register(cmd, started()...)
+	o.Register(cmd, started()...)
 	wait.register(cmd, waitForRun)
-	ok.register(cmd, "show the machine and the effects of the plan, and start nothing")
+	ok.Register(cmd, "show the machine and the effects of the plan, and start nothing")
 	cmd.Flags().StringVar(&filter, "filter", "", "retry the runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated retry safe (default: generated and printed)")
@@ -80,10 +83,10 @@ in service, the command asks for confirmation; without a terminal it requires --
 func retryRequest(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
 	switch {
 	case r.GetFinishedAt() == nil:
-		return nil, exitf(ExitConflict, "retry run %s: it is still %s: wait for its end, or cancel it",
+		return nil, app.Exitf(app.ExitConflict, "retry run %s: it is still %s: wait for its end, or cancel it",
 			r.GetRunId(), r.GetPhase())
 	case r.GetObserved():
-		return nil, exitf(ExitConflict, "retry run %s: another system executed it, not Holdfast",
+		return nil, app.Exitf(app.ExitConflict, "retry run %s: another system executed it, not Holdfast",
 			r.GetRunId())
 	}
 	req := &holdfastv1.StartRunRequest{MachineId: r.GetMachineId(), Type: r.GetType(), Params: r.GetParams()}

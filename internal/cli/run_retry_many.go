@@ -14,6 +14,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -21,59 +24,59 @@ import (
 // retryRuns are the arguments of run retry --filter.
 type retryRuns struct {
 	path, filter, request string
-	ok                    consent
+	ok                    prompt.Consent
 }
 
 // retryAll retries the last run of each machine that has ended without success, if it matches.
 // All new runs have one request id, so that a repeated command starts none twice.
-func retryAll(ctx context.Context, a *app, c *client.Client, o *output, r retryRuns) error {
+func retryAll(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, r retryRuns) error {
 	runs, err := lastFailed(ctx, c, r.filter)
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
-		a.note("no machine has a last run that ended without success and matches %q", r.filter)
+		a.Note("no machine has a last run that ended without success and matches %q", r.filter)
 		return nil
 	}
 	loss, asking, err := retryLoss(ctx, c, runs)
 	switch {
 	case err != nil:
 		return err
-	case r.ok.dryRun:
-		a.note("dry run: %s", loss)
-		return printList(a, o, runKind(), runs)
+	case r.ok.DryRun:
+		a.Note("dry run: %s", loss)
+		return output.PrintList(a, o, runKind(), runs)
 	case asking:
-		if err := r.ok.obtain(ctx, a, r.path, loss, word(mapped(runs, (*holdfastv1.Run).GetRunId))); err != nil {
+		if err := r.ok.Obtain(ctx, a, r.path, loss, prompt.Word(app.Mapped(runs, (*holdfastv1.Run).GetRunId))); err != nil {
 			return err
 		}
 	}
 	request := cmp.Or(r.request, uuid.NewString())
-	a.note("request-id: %s", request)
+	a.Note("request-id: %s", request)
 	done, errs := make([]*holdfastv1.Run, len(runs)), make([]error, len(runs))
 	for i, run := range runs {
 		req, err := retryRequest(run)
 		if err == nil {
 			req.RequestId = request
 			done[i], err = c.Runs().StartRun(ctx, req)
-			err = failed(err, "retry run %s", run.GetRunId())
+			err = app.Failed(err, "retry run %s", run.GetRunId())
 		}
 		errs[i] = err
 	}
-	return printDone(a, o, runKind(), done, errs, "retry runs")
+	return output.PrintDone(a, o, runKind(), done, errs, "retry runs")
 }
 
 // lastFailed returns the runs that match a filter and ended without success, if they are the last
 // runs of their machines.
 func lastFailed(ctx context.Context, c *client.Client, among string) ([]*holdfastv1.Run, error) {
-	all, err := runKind().all(ctx, c, "("+among+") AND (phase = FAILED OR phase = CANCELED)", 0)
+	all, err := runKind().All(ctx, c, "("+among+") AND (phase = FAILED OR phase = CANCELED)", 0)
 	if err != nil {
-		return nil, failed(err, "list runs")
+		return nil, app.Failed(err, "list runs")
 	}
 	var last []*holdfastv1.Run
 	for _, r := range all {
-		newest, err := runKind().all(ctx, c, filter.Equals("machine_id", r.GetMachineId()), 1)
+		newest, err := runKind().All(ctx, c, filter.Equals("machine_id", r.GetMachineId()), 1)
 		if err != nil {
-			return nil, failed(err, "list runs")
+			return nil, app.Failed(err, "list runs")
 		}
 		if len(newest) == 1 && newest[0].GetRunId() == r.GetRunId() {
 			last = append(last, r)

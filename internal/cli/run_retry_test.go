@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -14,7 +15,7 @@ func TestRunRetry(t *testing.T) {
 	f.runs[1].Params = map[string]string{"image": "debian-13"}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "retry", "run-788"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "retry", "run-788"), app.ExitOK)
 	got := asked[*holdfastv1.StartRunRequest](f)
 	want := []*holdfastv1.StartRunRequest{{MachineId: "m-124", Type: "REBOOT",
 		Params: map[string]string{"image": "debian-13"}}}
@@ -26,12 +27,12 @@ func TestRunRetry(t *testing.T) {
 		t.Errorf("got request id %q, want a new one", got[0].GetRequestId())
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "retry", "run-788", "--request-id", "r-1"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "retry", "run-788", "--request-id", "r-1"), app.ExitOK)
 	if got := asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId(); got != "r-1" {
 		t.Errorf("with --request-id: got request id %q, want r-1", got)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "retry", "run-789"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "run", "retry", "run-789"), app.ExitConflict)
 	wantIn(t, "stderr", c.err.String(), "it is still RUNNING: wait for its end, or cancel it")
 }
 
@@ -51,7 +52,7 @@ func TestRunStartDryRun(t *testing.T) {
 			f.waves = &fakeWaves{}
 			startCluster(t, f)
 			var c command
-			c.wantCode(t, c.run(t, f, append([]string{"run", "start", "--dry-run"}, tt.args...)...), ExitOK)
+			c.wantCode(t, c.run(t, f, append([]string{"run", "start", "--dry-run"}, tt.args...)...), app.ExitOK)
 			wantIn(t, "stderr", c.err.String(), tt.want)
 			wantIn(t, "stdout", c.out.String(), "m-123")
 			if got := changes(f); len(got) > 0 {
@@ -65,7 +66,7 @@ func TestRunCancelSeveral(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "run", "cancel", "run-788", "run-0", "run-789", "--reason", "wrong image",
-		"--yes"), ExitNotFound)
+		"--yes"), app.ExitNotFound)
 	if n := len(asked[*holdfastv1.CancelRunRequest](f)); n != 3 {
 		t.Errorf("got %d cancels, want 3", n)
 	}
@@ -73,12 +74,12 @@ func TestRunCancelSeveral(t *testing.T) {
 	wantIn(t, "stderr", c.err.String(), "cancel runs: 1 of 3 failed:", `run "run-0" not found`)
 
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot"), ExitUsage)
-	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot", "--dry-run"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot"), app.ExitUsage)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot", "--dry-run"), app.ExitOK)
 	if n := len(asked[*holdfastv1.CancelRunRequest](f)); n != 3 {
 		t.Errorf("got %d cancels without a confirmation, want none", n-3)
 	}
-	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot", "--yes"), app.ExitOK)
 	lists := asked[*holdfastv1.ListRunsRequest](f)
 	want := "(plan_id = plan/reboot) AND (phase = PENDING OR phase = RUNNING)"
 	if got := lists[len(lists)-1].GetFilter(); got != want {
@@ -86,6 +87,6 @@ func TestRunCancelSeveral(t *testing.T) {
 	}
 	for _, args := range [][]string{{"run", "cancel"}, {"run", "cancel", "run-1", "--filter", "x"}} {
 		c = command{}
-		c.wantCode(t, c.run(t, f, args...), ExitUsage)
+		c.wantCode(t, c.run(t, f, args...), app.ExitUsage)
 	}
 }

@@ -6,23 +6,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runStart(a *app) *cobra.Command {
+func runStart(a *app.App) *cobra.Command {
 	var (
-		o      output
+		o      output.Flags
 		wait   waitFlag
 		req    holdfastv1.StartRunRequest
 		values []string
 		many   waveFlags
-		ok     consent
+		ok     prompt.Consent
 	)
 	cmd := &cobra.Command{
 		Use:                   "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)",
 		DisableFlagsInUseLine: true,
-		Args:                  between(0, 1, "MACHINE"),
-		ValidArgsFunction:     a.complete(machineKind().names),
+		Args:                  app.Between(0, 1, "MACHINE"),
+		ValidArgsFunction:     a.Complete(machineKind().Names),
 		Short:                 "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
@@ -52,15 +55,15 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 				return err
 			}
 			if req.Type == "" && req.PlanId == "" {
-				return usagef("%s: give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan",
+				return app.Usagef("%s: give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan",
 					cmd.CommandPath())
 			}
 			var err error
-			if req.Params, err = params(values); err != nil {
+			if req.Params, err = app.Params(values); err != nil {
 				return err
 			}
-			if ok.dryRun {
-				return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if ok.DryRun {
+				return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 					machines, err := many.machines(ctx, c, args)
 					if err != nil {
 						return err
@@ -70,20 +73,20 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 						return previewRun(ctx, a, c, &o, &req, machines, nil)
 					}
 					if len(machines) == 0 {
-						return exitf(ExitNotFound, "start a wave: no machine matches %q", many.selector)
+						return app.Exitf(app.ExitNotFound, "start a wave: no machine matches %q", many.selector)
 					}
 					return previewRun(ctx, a, c, &o, &req, machines, many.request(&req, machines))
 				})(cmd, args)
 			}
 			if many.selector != "" {
-				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 					return startWave(ctx, a, c, &o, &req, many, wait.limit, func(machines []*holdfastv1.Machine) error {
 						return allowWave(ctx, a, c, cmd.CommandPath(), ok, &req, machines)
 					})
 				})(cmd, args)
 			}
 			req.MachineId = args[0]
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, &req); err != nil {
 					return err
 				}
@@ -92,7 +95,7 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, started()...)
+	o.Register(cmd, started()...)
 	wait.register(cmd, waitForRun)
 	many.register(cmd)
 	f := cmd.Flags()
@@ -102,8 +105,8 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 		"parameter `key=value` of the run (plan get lists those of a plan); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
-	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
-	oneOf(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
-	a.completeFlag(cmd, "plan", planKind().names)
+	ok.Register(cmd, "show the machines and the effects of the plan, and start nothing")
+	app.OneOf(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
+	a.CompleteFlag(cmd, "plan", planKind().Names)
 	return cmd
 }

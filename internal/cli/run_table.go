@@ -7,34 +7,36 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/expression"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runKind() kind[*holdfastv1.Run] {
-	return kind[*holdfastv1.Run]{
-		noun: "run", list: "runs",
-		name:   (*holdfastv1.Run).GetRunId,
-		header: []string{"RUN", "MACHINE", "TYPE", "PHASE", "STEP", "DONE", "TOOK", "CREATED", "WHY"},
-		wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY"},
-		row: func(r *holdfastv1.Run, now time.Time) []any {
+func runKind() output.Kind[*holdfastv1.Run] {
+	return output.Kind[*holdfastv1.Run]{
+		Noun: "run", List: "runs",
+		Name:   (*holdfastv1.Run).GetRunId,
+		Header: []string{"RUN", "MACHINE", "TYPE", "PHASE", "STEP", "DONE", "TOOK", "CREATED", "WHY"},
+		Wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY"},
+		Row: func(r *holdfastv1.Run, now time.Time) []any {
 			return []any{
 				r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()),
 				render.State(describe.Enum(r.GetPhase())), r.GetCurrentStep(),
 				describe.Done(r), progress.Took(now, r.GetStartedAt(), r.GetFinishedAt()),
-				age(now, r.GetCreatedAt()), progress.Why(r, now),
-				r.GetPlanId(), r.GetRequestId(), number(max(r.GetQueuePosition(), 0)), r.GetPrincipal(),
+				app.Age(now, r.GetCreatedAt()), progress.Why(r, now),
+				r.GetPlanId(), r.GetRequestId(), app.Number(max(r.GetQueuePosition(), 0)), r.GetPrincipal(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Run, string, error) {
-			r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.filter, PageSize: q.size,
-				PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Run, string, error) {
+			r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.Filter, PageSize: q.Size,
+				PageToken: q.Token})
 			return r.GetRuns(), r.GetNextPageToken(), err
 		},
-		get: getRun,
+		Get: getRun,
 	}
 }
 
@@ -65,7 +67,7 @@ func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 
 func getRun(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
 	r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
-	return r, failed(err, "get run %s", id)
+	return r, app.Failed(err, "get run %s", id)
 }
 
 // activeRuns is the filter of runs that have not ended.
@@ -77,5 +79,5 @@ func runCount(n int) string { return describe.Number(n, "run") }
 // started returns the shapes of what commands print that start or end runs: these, a wave of them,
 // or the machines of a dry run.
 func started() []expression.Shape {
-	return slices.Concat(shapes(runKind()), shapes(waveKind()), shapes(machineKind()))
+	return slices.Concat(output.Shapes(runKind()), output.Shapes(waveKind()), output.Shapes(machineKind()))
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,7 +25,7 @@ func TestRunStart(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param",
-		"image=ubuntu=24.04", "--param", "cluster_ref=c", "--yes", "-o", "name"), ExitOK)
+		"image=ubuntu=24.04", "--param", "cluster_ref=c", "--yes", "-o", "name"), app.ExitOK)
 	if got, want := c.out.String(), "run-789\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
@@ -39,7 +40,7 @@ func TestRunStart(t *testing.T) {
 	}
 
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "REBOOT", "--request-id", "ticket-4711"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "REBOOT", "--request-id", "ticket-4711"), app.ExitOK)
 	if c.err.String() != "" || asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId() != "ticket-4711" {
 		t.Errorf("got stderr %q, want none for a given id", c.err.String())
 	}
@@ -59,34 +60,39 @@ func TestWaiting(t *testing.T) {
 		out    string
 		stderr []string
 	}{
-		{"start, succeeded", append(start, "--wait"), succeeded(), ExitOK, "SUCCEEDED", []string{"run: run-789"}},
-		{"start, failed", append(start, "--wait=10m"), failedRun(), ExitRunFailed, "FAILED",
+		{"start, succeeded", append(start, "--wait"), succeeded(), app.ExitOK, "SUCCEEDED", []string{"run: run-789"}},
+		{"start, failed", append(start, "--wait=10m"), failedRun(), app.ExitRunFailed, "FAILED",
 			[]string{
 				"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
-		{"start, timeout of --wait", append(start, "--wait=50ms"), nil, ExitTimeout, "",
+		{"start, timeout of --wait", append(start, "--wait=50ms"), nil, app.ExitTimeout, "",
 			[]string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
-		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), ExitOK, "SUCCEEDED", nil},
-		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), ExitRunFailed, "run-789\n", nil},
-		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, ExitRunFailed, "CANCELED", []string{"wrong rack"}},
-		{"wait, timeout", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "",
+		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), app.ExitOK, "SUCCEEDED", nil},
+		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), app.ExitRunFailed, "run-789\n",
+			nil},
+		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, app.ExitRunFailed, "CANCELED",
+			[]string{"wrong rack"}},
+		{"wait, timeout", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, app.ExitTimeout, "",
 			[]string{"after 2s"}},
-		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, ExitNotFound, "", []string{`run "run-0" not found`}},
-		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), ExitOK, "SUCCEEDED 3/3", nil},
-		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed,
+		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, app.ExitNotFound, "",
+			[]string{`run "run-0" not found`}},
+		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), app.ExitOK, "SUCCEEDED 3/3", nil},
+		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), app.ExitRunFailed,
 			"FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
-		{"watch, timeout", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "RUNNING", nil},
-		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), ExitRunFailed, "FAILED", nil},
-		{"start, timeout of the command", append(start, "--wait", "--timeout", "1s"), nil, ExitTimeout, "",
+		{"watch, timeout", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, app.ExitTimeout, "RUNNING", nil},
+		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), app.ExitRunFailed, "FAILED", nil},
+		{"start, timeout of the command", append(start, "--wait", "--timeout", "1s"), nil, app.ExitTimeout, "",
 			[]string{"it is still RUNNING after 1s"}},
-		{"start, longer --wait", append(start, "--wait=2s", "--timeout", "1s"), nil, ExitTimeout, "",
+		{"start, longer --wait", append(start, "--wait=2s", "--timeout", "1s"), nil, app.ExitTimeout, "",
 			[]string{"it is still RUNNING after 2s"}},
-		{"action, timeout of the command", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout,
+		{"action, timeout of the command", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil,
+			app.ExitTimeout,
 			"", []string{"it is still RUNNING after 1s"}},
 		{"cancel, timeout of the command", []string{"run", "cancel", "run-789", "--yes", "--wait", "--timeout", "1s"}, nil,
-			ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
+			app.ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
 		{"cancel, canceled", []string{"run", "cancel", "run-789", "--yes", "--wait", "--reason", "wrong rack"}, canceled,
-			ExitOK, "CANCELED", nil},
-		{"cancel, too late", []string{"run", "cancel", "run-789", "--yes", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED",
+			app.ExitOK, "CANCELED", nil},
+		{"cancel, too late", []string{"run", "cancel", "run-789", "--yes", "--wait"}, succeeded(), app.ExitRunFailed,
+			"SUCCEEDED",
 			[]string{"it ended before it could be canceled"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +118,7 @@ func TestWatchLines(t *testing.T) {
 	watch := func(format string) string {
 		f := startCluster(t, &fakeCluster{runs: fixtureRuns(), events: events, open: true})
 		var c command
-		c.wantCode(t, c.run(t, f, "run", "watch", "run-789", "-o", format), ExitOK)
+		c.wantCode(t, c.run(t, f, "run", "watch", "run-789", "-o", format), app.ExitOK)
 		return c.out.String()
 	}
 	golden(t, "run_watch.golden", watch("table"))
@@ -149,11 +155,12 @@ func TestFollowEndsWithCtrlC(t *testing.T) {
 		out  string
 		err  string
 	}{
-		{"all runs", []string{"run", "watch"}, ExitOK, "run-789", ""},
-		{"list -w", []string{"run", "list", "-w", "--filter", "machine_id = m-123"}, ExitOK, "run-789", ""},
-		{"logs -f", []string{"run", "logs", "-f", "run-789"}, ExitOK, "boot id changed\n", ""},
-		{"one run", []string{"run", "watch", "run-789"}, ExitError, "run-789", "interrupted while it is RUNNING: it goes on"},
-		{"a start that waits", []string{"run", "start", "m-123", "--type", "REBOOT", "--wait"}, ExitError, "",
+		{"all runs", []string{"run", "watch"}, app.ExitOK, "run-789", ""},
+		{"list -w", []string{"run", "list", "-w", "--filter", "machine_id = m-123"}, app.ExitOK, "run-789", ""},
+		{"logs -f", []string{"run", "logs", "-f", "run-789"}, app.ExitOK, "boot id changed\n", ""},
+		{"one run", []string{"run", "watch", "run-789"}, app.ExitError, "run-789",
+			"interrupted while it is RUNNING: it goes on"},
+		{"a start that waits", []string{"run", "start", "m-123", "--type", "REBOOT", "--wait"}, app.ExitError, "",
 			"interrupted while it is RUNNING: it goes on"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,7 +196,7 @@ func TestWatchPassesFilterAndCursor(t *testing.T) {
 	go func() { done <- c.run(t, f, "run", "watch", "--filter", "phase = RUNNING", "--cursor", "41") }()
 	<-f.watching
 	cancel()
-	c.wantCode(t, <-done, ExitOK)
+	c.wantCode(t, <-done, app.ExitOK)
 	want := &holdfastv1.WatchRunsRequest{Filter: "phase = RUNNING", Bookmarks: true, Cursor: 41}
 	if diff := cmp.Diff(want, asked[*holdfastv1.WatchRunsRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
@@ -202,7 +209,7 @@ func TestLiveBlock(t *testing.T) {
 	f.events = []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], ""), transition(2, succeeded(), "")}
 	startCluster(t, f)
 	c := command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
-	c.wantCode(t, c.run(t, f, "run", "watch", "run-789"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "watch", "run-789"), app.ExitOK)
 	got := c.out.String()
 	if at := strings.LastIndex(got, "\x1b[J"); at >= 0 {
 		got = got[at+len("\x1b[J"):] // the rest after the last redraw
@@ -212,7 +219,7 @@ func TestLiveBlock(t *testing.T) {
 	// With --wait, the block is written to standard error, and standard output has only data.
 	c = command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
 	g := startCluster(t, &fakeCluster{runs: f.runs, events: f.events, open: true})
-	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--yes", "--wait", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--yes", "--wait", "-o", "name"), app.ExitOK)
 	if c.out.String() != "run-789\n" {
 		t.Errorf("got output %q, want only the run's name", c.out.String())
 	}
@@ -222,13 +229,13 @@ func TestLiveBlock(t *testing.T) {
 func TestLogs(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "--offset", "10"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "--offset", "10"), app.ExitOK)
 	want := &holdfastv1.StreamRunLogsRequest{RunId: "run-789", Offset: 10, NoFollow: true}
 	if diff := cmp.Diff(want, asked[*holdfastv1.StreamRunLogsRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "logs", "-f", "run-789"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "logs", "-f", "run-789"), app.ExitOK)
 	if got := asked[*holdfastv1.StreamRunLogsRequest](f)[1]; got.GetNoFollow() || c.out.String() != f.log {
 		t.Errorf("got request %v, output %q, want follow", got, c.out.String())
 	}

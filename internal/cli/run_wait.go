@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -61,8 +63,9 @@ func (w *waitFlag) register(cmd *cobra.Command, usage string) {
 
 // awaitRun waits for a run and shows its progress if standard error is a terminal. A run that did
 // not succeed is returned with a *runError.
-func awaitRun(ctx context.Context, a *app, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
-	ctx, cancel := a.patience(ctx, limit)
+func awaitRun(ctx context.Context, a *app.App, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run,
+	error) {
+	ctx, cancel := a.Patience(ctx, limit)
 	defer cancel()
 	var last *holdfastv1.Run
 	observe := func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
@@ -71,12 +74,12 @@ func awaitRun(ctx context.Context, a *app, c *client.Client, id string, limit ti
 		return err
 	}
 	var err error
-	if a.terminal(a.Err) {
-		err = drawRuns(ctx, a, a.Err, true, observe)
+	if a.Terminal(a.Err) {
+		err = output.DrawRuns(ctx, a, a.Err, true, observe)
 	} else {
 		err = observe(ctx, func(*holdfastv1.RunEvent) error { return nil })
 	}
-	return last, waited(id, last, a.limit(limit), err)
+	return last, waited(id, last, a.Limit(limit), err)
 }
 
 // waited returns the error of an ended wait.
@@ -87,25 +90,25 @@ func waited(id string, run *holdfastv1.Run, limit time.Duration, err error) erro
 	case err == nil:
 		return &runError{run}
 	case run == nil && status.Code(err) == codes.DeadlineExceeded:
-		return exitf(ExitTimeout,
+		return app.Exitf(app.ExitTimeout,
 			"wait for run %s: time is up after %s: it goes on: see: holdfast run watch %s", id, limit, id)
 	case run == nil:
-		return failed(err, "wait for run %s", id)
+		return app.Failed(err, "wait for run %s", id)
 	case errors.Is(err, context.DeadlineExceeded):
-		return exitf(ExitTimeout,
+		return app.Exitf(app.ExitTimeout,
 			"wait for run %s: it is still %s after %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(),
 			limit, id)
 	case errors.Is(err, context.Canceled):
-		return exitf(ExitError,
+		return app.Exitf(app.ExitError,
 			"wait for run %s: interrupted while it is %s: it goes on: see: holdfast run watch %s", id,
 			run.GetPhase(), id)
 	}
-	return failed(err, "wait for run %s", id)
+	return app.Failed(err, "wait for run %s", id)
 }
 
 // printAwaited prints the run that awaitRun returned, unless the wait was cut off, and returns the
 // error of the wait.
-func printAwaited(a *app, o *output, r *holdfastv1.Run, err error) error {
+func printAwaited(a *app.App, o *output.Flags, r *holdfastv1.Run, err error) error {
 	if err != nil && !isRunError(err) {
 		return err
 	}
@@ -131,7 +134,7 @@ func (e *runError) Error() string {
 }
 
 // ExitCode implements the interface that the function ExitCode checks for.
-func (e *runError) ExitCode() int { return ExitRunFailed }
+func (e *runError) ExitCode() int { return app.ExitRunFailed }
 
 // isRunError reports whether a run ended without success, in contrast to a failed wait.
 func isRunError(err error) bool {
@@ -139,13 +142,13 @@ func isRunError(err error) bool {
 	return ok
 }
 
-func printRun(a *app, o *output, r *holdfastv1.Run) error {
-	return printOne(a, o, runKind(), r, runSteps(r, a.Now()))
+func printRun(a *app.App, o *output.Flags, r *holdfastv1.Run) error {
+	return output.PrintOne(a, o, runKind(), r, runSteps(r, a.Now()))
 }
 
 // ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
 // f again with the last run of the machine.
-func ofRun(ctx context.Context, a *app, c *client.Client, id string, f func(id string) error) error {
+func ofRun(ctx context.Context, a *app.App, c *client.Client, id string, f func(id string) error) error {
 	err := f(id)
 	if client.Reason(err) != "RUN_NOT_FOUND" {
 		return err
@@ -153,42 +156,43 @@ func ofRun(ctx context.Context, a *app, c *client.Client, id string, f func(id s
 	if _, merr := getMachine(ctx, c, id); merr != nil {
 		return err
 	}
-	runs, lerr := runKind().all(ctx, c, filter.Equals("machine_id", id), 1)
+	runs, lerr := runKind().All(ctx, c, filter.Equals("machine_id", id), 1)
 	switch {
 	case lerr != nil:
-		return failed(lerr, "list runs")
+		return app.Failed(lerr, "list runs")
 	case len(runs) == 0:
-		return exitf(ExitNotFound, "machine %s has no run", id)
+		return app.Exitf(app.ExitNotFound, "machine %s has no run", id)
 	}
-	a.note("the last run of machine %s is %s", id, runs[0].GetRunId())
+	a.Note("the last run of machine %s is %s", id, runs[0].GetRunId())
 	return f(runs[0].GetRunId())
 }
 
 // requestID returns the request id of a command, and prints one that it generates.
-func requestID(a *app, given string) string {
+func requestID(a *app.App, given string) string {
 	if given != "" {
 		return given
 	}
 	id := uuid.NewString()
-	a.note("request-id: %s", id)
+	a.Note("request-id: %s", id)
 	return id
 }
 
 // startRun starts a run. After a success, show prints the result for people; nil prints the run.
-func startRun(ctx context.Context, a *app, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
+func startRun(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, req *holdfastv1.StartRunRequest,
+	wait waitFlag,
 	show func(*holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)
 	if err != nil {
-		return failed(err, "start run on machine %s", req.GetMachineId())
+		return app.Failed(err, "start run on machine %s", req.GetMachineId())
 	}
 	if !wait.set {
 		return printRun(a, o, r)
 	}
 	if r.GetRunId() != "" {
-		a.note("run: %s", r.GetRunId())
+		a.Note("run: %s", r.GetRunId())
 	}
 	r, err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit)
-	if show != nil && err == nil && o.table() {
+	if show != nil && err == nil && o.Table() {
 		return show(r)
 	}
 	return printAwaited(a, o, r, err)

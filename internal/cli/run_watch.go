@@ -7,17 +7,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runWatch(a *app) *cobra.Command {
-	var o output
+func runWatch(a *app.App) *cobra.Command {
+	var o output.Flags
 	var filter string
 	var cursor uint64
 	cmd := &cobra.Command{
-		Use: "watch [RUN | --filter FILTER]", Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runKind().names),
-		Short: "Follow runs live",
+		Use: "watch [RUN | --filter FILTER]", Args: app.Between(0, 1, "RUN"),
+		ValidArgsFunction: a.Complete(runKind().Names),
+		Short:             "Follow runs live",
 		Long: `Follow a run until it ends (exit code 5 if it failed or was canceled), or all matching runs until Ctrl-C. The
 id of a machine stands for its last run.
 
@@ -31,9 +34,9 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
   holdfast run watch -o json | jq -r .snapshot.phase`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (filter != "" || cursor != 0) {
-				return usagef("%s: give either a run, or --filter and --cursor", cmd.CommandPath())
+				return app.Usagef("%s: give either a run, or --filter and --cursor", cmd.CommandPath())
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				if len(args) > 0 {
 					return ofRun(ctx, a, c, args[0], func(id string) error { return watchRun(ctx, a, c, &o, id) })
 				}
@@ -41,33 +44,33 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	cmd.Flags().StringVar(&filter, "filter", "", "only runs that match (AIP-160), e.g. 'machine_id = m-123'")
-	allowEmpty(cmd.Flags(), "filter")
+	app.AllowEmpty(cmd.Flags(), "filter")
 	cmd.Flags().Uint64Var(&cursor, "cursor", 0,
 		"go on after the event with this cursor, instead of starting with the current state")
 	return cmd
 }
 
 // watchRun follows one run until it ends.
-func watchRun(ctx context.Context, a *app, c *client.Client, o *output, id string) error {
-	ctx, cancel := a.patience(ctx, 0)
+func watchRun(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, id string) error {
+	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
 	var last *holdfastv1.Run
 	err := showRuns(ctx, a, o, true, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) (err error) {
 		last, err = c.ObserveRun(ctx, id, f)
 		return err
 	})
-	return waited(id, last, a.globals.timeout, err)
+	return waited(id, last, a.Globals.Timeout, err)
 }
 
 // watchRuns follows all matching runs until the context ends.
-func watchRuns(ctx context.Context, a *app, c *client.Client, o *output, filter string, cursor uint64,
+func watchRuns(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, filter string, cursor uint64,
 	limit int) error {
-	ctx, cancel := a.patience(ctx, 0)
+	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
 	err := showRuns(ctx, a, o, false, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
-		first := firstOf(limit)
+		first := output.FirstOf(limit)
 		return c.WatchRuns(ctx, filter, cursor, func(e *holdfastv1.RunEvent) error {
 			if !first(e.GetSnapshot().GetRunId()) {
 				return nil
@@ -75,19 +78,19 @@ func watchRuns(ctx context.Context, a *app, c *client.Client, o *output, filter 
 			return f(e)
 		})
 	})
-	return failed(ended(ctx, err), "watch runs")
+	return app.Failed(output.Ended(ctx, err), "watch runs")
 }
 
 // showRuns prints events on standard output in the selected format.
-func showRuns(ctx context.Context, a *app, o *output, steps bool, watch watcher) error {
-	if o.table() && a.terminal(a.Out) {
-		return drawRuns(ctx, a, a.Out, steps, watch)
+func showRuns(ctx context.Context, a *app.App, o *output.Flags, steps bool, watch output.Watcher) error {
+	if o.Table() && a.Terminal(a.Out) {
+		return output.DrawRuns(ctx, a, a.Out, steps, watch)
 	}
 	return watch(ctx, func(e *holdfastv1.RunEvent) error {
 		switch {
-		case o.structured():
-			return printStream(a, o, e)
-		case o.format == formatName:
+		case o.Structured():
+			return output.PrintStream(a, o, e)
+		case o.Format == output.FormatName:
 			_, err := fmt.Fprintln(a.Out, e.GetSnapshot().GetRunId())
 			return err
 		}
@@ -96,16 +99,16 @@ func showRuns(ctx context.Context, a *app, o *output, steps bool, watch watcher)
 	})
 }
 
-func runWait(a *app) *cobra.Command {
-	var o output
+func runWait(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
+		Use: "wait RUN", Args: app.Exactly("RUN"), ValidArgsFunction: a.Complete(runKind().Names),
 		Short: "Wait until a run ends",
 		Long: `Wait until a run ends and print it. The exit code is 0 if it succeeded, 5 if it failed or was canceled, and
 6 if --timeout was set and passed. The run continues whatever happens to this command.`,
 		Example: `  holdfast run wait run-789
   holdfast run wait run-789 --timeout 30m -o json`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			var r *holdfastv1.Run
 			err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
 				r, err = awaitRun(ctx, a, c, id, 0)
@@ -114,6 +117,6 @@ func runWait(a *app) *cobra.Command {
 			return printAwaited(a, &o, r, err)
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }

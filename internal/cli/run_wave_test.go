@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 func TestWaveUsage(t *testing.T) {
@@ -20,11 +22,11 @@ func TestWaveUsage(t *testing.T) {
 		{"--selector x", "give --type"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, nil, append([]string{"run", "start"}, strings.Fields(tt.args)...)...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, append([]string{"run", "start"}, strings.Fields(tt.args)...)...), app.ExitUsage)
 		wantIn(t, "stderr", c.err.String(), tt.want)
 	}
 	f := startCluster(t, &fakeCluster{})
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT"), ExitNotFound)
+	c.wantCode(t, c.run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT"), app.ExitNotFound)
 	wantIn(t, "stderr", c.err.String(), `no machine matches "phase = READY"`)
 }

@@ -9,14 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func secretCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func secretCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "secret", Aliases: []string{"secrets"},
 		Short: "Manage credentials for BMCs and hosts",
 		Long: `Manage credentials for BMCs and hosts. Machines refer to a secret by name (bmc_credentials_ref, ssh_credentials_ref).
@@ -40,29 +42,30 @@ func usedBy(s *holdfastv1.Secret) *render.Table {
 	return t
 }
 
-func secretList(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.Secret]{
-		short:   "List secrets by name, without their values",
-		example: "  holdfast secret list\n  holdfast secret list -o wide",
-		kind:    secretKind(),
+func secretList(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.Secret]{
+		Short:   "List secrets by name, without their values",
+		Example: "  holdfast secret list\n  holdfast secret list -o wide",
+		Kind:    secretKind(),
 	})
 }
 
-func secretGet(a *app) *cobra.Command {
-	return getCommand(a, getter[*holdfastv1.Secret]{
-		short: "Show a secret without its values, and the machines that refer to it", example: "  holdfast secret get bmc/r7",
-		kind: secretKind(),
-		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
+func secretGet(a *app.App) *cobra.Command {
+	return output.GetCommand(a, output.Getter[*holdfastv1.Secret]{
+		Short:   "Show a secret without its values, and the machines that refer to it",
+		Example: "  holdfast secret get bmc/r7",
+		Kind:    secretKind(),
+		More:    func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
 	})
 }
 
-func secretDelete(a *app) *cobra.Command {
+func secretDelete(a *app.App) *cobra.Command {
 	var force bool
-	cmd := eachCommand(a, each[*holdfastv1.Secret]{
-		kind:    secretKind(),
-		short:   "Delete secrets that no machine refers to",
-		example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
-		note: func(all []*holdfastv1.Secret) string {
+	cmd := output.EachCommand(a, output.Each[*holdfastv1.Secret]{
+		Kind:    secretKind(),
+		Short:   "Delete secrets that no machine refers to",
+		Example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
+		Note: func(all []*holdfastv1.Secret) string {
 			users := 0
 			for _, s := range all {
 				users += int(s.GetUses())
@@ -72,7 +75,7 @@ func secretDelete(a *app) *cobra.Command {
 			}
 			return " (used by " + describe.Number(users, "machine") + ")"
 		},
-		do: func(ctx context.Context, c *client.Client, id string) error {
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})
 			return err
 		},
@@ -81,29 +84,29 @@ func secretDelete(a *app) *cobra.Command {
 	return cmd
 }
 
-func secretRotate(a *app) *cobra.Command {
+func secretRotate(a *app.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "rotate", Args: exactly(),
+		Use: "rotate", Args: app.Exactly(),
 		Short: "Encrypt all secrets again with the leader's primary key",
 		Long: `Encrypt all secrets, and the keys of the built-in issuer, again with the leader's primary key, which is the first line of its
 --secrets-key-file. To rotate keys, insert a new first line in the file of every peer, run this, then remove the old line.
 It is safe to repeat.`,
 		Example: "  holdfast secret rotate",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			r, err := c.Secrets().RotateSecrets(ctx, &holdfastv1.RotateSecretsRequest{})
 			if err != nil {
-				return failed(err, "rotate secrets")
+				return app.Failed(err, "rotate secrets")
 			}
-			a.note("encrypted %d again; all are encrypted with key %s now", r.GetResealed(), r.GetKeyId())
+			a.Note("encrypted %d again; all are encrypted with key %s now", r.GetResealed(), r.GetKeyId())
 			return nil
 		}),
 	}
 }
 
-func secretKeygen(a *app) *cobra.Command {
+func secretKeygen(a *app.App) *cobra.Command {
 	var id, out string
 	cmd := &cobra.Command{
-		Use: "keygen", Args: exactly(),
+		Use: "keygen", Args: app.Exactly(),
 		Short: "Create a key that encrypts secrets",
 		Long: `Create a key that encrypts secrets, one line of a --secrets-key-file. All peers need the same lines. Keep a copy outside of the
 peers: secrets cannot be decrypted without their key. With --out the line is written to a new file with mode 0600, else to
@@ -113,7 +116,7 @@ standard output.`,
 		RunE: func(*cobra.Command, []string) error {
 			line, err := secrets.NewKeyLine(id)
 			if err != nil {
-				return usagef("--id: %s", err)
+				return app.Usagef("--id: %s", err)
 			}
 			if out == "" {
 				_, err = fmt.Fprintln(a.Out, line)
@@ -127,7 +130,7 @@ standard output.`,
 			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 				return fmt.Errorf("write key file %s: %w", out, err)
 			}
-			a.note("created %s: copy it to every peer, and keep a copy outside of the peers", out)
+			a.Note("created %s: copy it to every peer, and keep a copy outside of the peers", out)
 			return nil
 		},
 	}

@@ -12,6 +12,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -27,8 +30,8 @@ type secretInput struct {
 	allPools              bool
 }
 
-func secretPut(a *app) *cobra.Command {
-	var o output
+func secretPut(a *app.App) *cobra.Command {
+	var o output.Flags
 	var in secretInput
 	cmd := &cobra.Command{
 		Use: "put SECRET --type TYPE", DisableFlagsInUseLine: true,
@@ -47,37 +50,37 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
   pass show ssh/r7 | holdfast secret put ssh/r7 --type ssh --username root --from-stdin private_key`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("%s: one name only: values are read with --from-file KEY=PATH or --from-stdin KEY, never from "+
-					"arguments, which other users see", cmd.CommandPath())
+				return app.Usagef("%s: one name only: values are read with --from-file KEY=PATH or --from-stdin KEY, never "+
+					"from arguments, which other users see", cmd.CommandPath())
 			}
-			return exactly("SECRET")(cmd, args)
+			return app.Exactly("SECRET")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if in.kind == "" {
-				return usagef("%s: --type is missing: give bmc, ssh, join, token or opaque", cmd.CommandPath())
+				return app.Usagef("%s: --type is missing: give bmc, ssh, join, token or opaque", cmd.CommandPath())
 			}
 			if !slices.Contains(secretTypes(), in.kind) {
-				return usagef("--type: %q is not one of %s", in.kind, strings.Join(secretTypes(), ", "))
+				return app.Usagef("--type: %q is not one of %s", in.kind, strings.Join(secretTypes(), ", "))
 			}
 			if in.allPools && len(in.pools) > 0 {
-				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
+				return app.Usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
 			}
 			values, err := secretValues(cmd.Context(), a, &in)
 			if err != nil {
 				return err
 			}
-			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: args[0], Type: in.kind,
 					Values: values,
 					Pools:  in.pools, AllPools: in.allPools})
 				if err != nil {
-					return failed(err, "put secret %s", args[0])
+					return app.Failed(err, "put secret %s", args[0])
 				}
-				return printOne(a, &o, secretKind(), s)
+				return output.PrintOne(a, &o, secretKind(), s)
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(secretKind())...)
+	o.Register(cmd, output.Shapes(secretKind())...)
 	f := cmd.Flags()
 	f.StringVar(&in.kind, "type", "", "bmc, ssh, join, token or opaque")
 	f.StringVar(&in.username, "username", "", "user name, which is not encrypted")
@@ -85,16 +88,16 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value on standard input")
 	f.StringSliceVar(&in.pools, "pool", nil, "restrict it to machines of these pools, comma-separated")
 	f.BoolVar(&in.allPools, "all-pools", false, "allow it for machines of any pool again")
-	choices(cmd, "type", "bmc", "ssh", "join", "token", "opaque")
+	app.Choices(cmd, "type", "bmc", "ssh", "join", "token", "opaque")
 	return cmd
 }
 
 // secretValues reads the values, and prompts on a terminal for missing required ones.
-func secretValues(ctx context.Context, a *app, in *secretInput) (map[string]string, error) {
+func secretValues(ctx context.Context, a *app.App, in *secretInput) (map[string]string, error) {
 	values := map[string]string{}
 	set := func(key, text string) error {
 		if _, twice := values[key]; twice {
-			return usagef("value %q is given twice", key)
+			return app.Usagef("value %q is given twice", key)
 		}
 		values[key] = text
 		return nil
@@ -105,7 +108,7 @@ func secretValues(ctx context.Context, a *app, in *secretInput) (map[string]stri
 	for _, f := range in.files {
 		key, path, ok := strings.Cut(f, "=")
 		if !ok || key == "" || path == "" {
-			return nil, usagef("--from-file: want KEY=PATH, such as password=/run/bmc-password")
+			return nil, app.Usagef("--from-file: want KEY=PATH, such as password=/run/bmc-password")
 		}
 		text, err := readSecretFile(a, path)
 		if err != nil {
@@ -117,7 +120,7 @@ func secretValues(ctx context.Context, a *app, in *secretInput) (map[string]stri
 	}
 	if in.stdin != "" {
 		if strings.Contains(in.stdin, "=") {
-			return nil, usagef("--from-stdin: want the KEY alone: the value is read from standard input")
+			return nil, app.Usagef("--from-stdin: want the KEY alone: the value is read from standard input")
 		}
 		text, err := readValue(a.In)
 		if err != nil {
@@ -138,11 +141,11 @@ func secretValues(ctx context.Context, a *app, in *secretInput) (map[string]stri
 }
 
 // readSecretFile reads a value from a file, or from standard input if the name is "-".
-func readSecretFile(a *app, path string) (string, error) {
+func readSecretFile(a *app.App, path string) (string, error) {
 	if path == "-" {
 		return readValue(a.In)
 	}
-	file, err := openFile(a, path)
+	file, err := output.OpenFile(a, path)
 	if err != nil {
 		return "", err
 	}
@@ -186,17 +189,17 @@ func missingValues(kind string, values map[string]string) []string {
 }
 
 // ask prompts for a value on the terminal, without echo if it is secret.
-func ask(ctx context.Context, a *app, key string, secretly bool) (string, error) {
-	f := terminalFile(a.In)
+func ask(ctx context.Context, a *app.App, key string, secretly bool) (string, error) {
+	f := app.TerminalFile(a.In)
 	if f == nil {
-		return "", usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or "+
+		return "", app.Usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or "+
 			"--from-stdin %s", key, key, key)
 	}
 	if _, err := fmt.Fprintf(a.Err, "%s: ", key); err != nil {
 		return "", err
 	}
 	if !secretly {
-		return readLine(ctx, a)
+		return prompt.ReadLine(ctx, a)
 	}
 	text, err := readPassword(ctx, int(f.Fd()))
 	_, _ = fmt.Fprintln(a.Err) // the line break was not echoed either
@@ -207,7 +210,7 @@ func ask(ctx context.Context, a *app, key string, secretly bool) (string, error)
 }
 
 // readPassword reads a line from a terminal without echo. If the context ends first, the terminal
-// echoes again, although the read cannot be interrupted: see readLine.
+// echoes again, although the read cannot be interrupted: see ReadLine.
 func readPassword(ctx context.Context, fd int) (string, error) {
 	before, err := term.GetState(fd)
 	if err != nil {

@@ -6,27 +6,29 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func secretKind() kind[*holdfastv1.Secret] {
-	return kind[*holdfastv1.Secret]{
-		noun: "secret", list: "secrets",
-		name:   (*holdfastv1.Secret).GetName,
-		header: []string{"SECRET", "TYPE", "VALUES", "POOLS", "VERSION", "KEY", "USES", "UPDATED"},
-		wide:   []string{"BY", "CREATED", "USED BY"},
-		row: func(s *holdfastv1.Secret, now time.Time) []any {
+func secretKind() output.Kind[*holdfastv1.Secret] {
+	return output.Kind[*holdfastv1.Secret]{
+		Noun: "secret", List: "secrets",
+		Name:   (*holdfastv1.Secret).GetName,
+		Header: []string{"SECRET", "TYPE", "VALUES", "POOLS", "VERSION", "KEY", "USES", "UPDATED"},
+		Wide:   []string{"BY", "CREATED", "USED BY"},
+		Row: func(s *holdfastv1.Secret, now time.Time) []any {
 			return []any{
 				s.GetName(), s.GetType(), strings.Join(s.GetKeys(), ","), strings.Join(s.GetPools(), ","),
-				s.GetVersion(), s.GetKeyId(), s.GetUses(), age(now, s.GetUpdatedAt()),
-				s.GetUpdatedBy(), age(now, s.GetCreatedAt()), strings.Join(s.GetUsedBy(), ","),
+				s.GetVersion(), s.GetKeyId(), s.GetUses(), app.Age(now, s.GetUpdatedAt()),
+				s.GetUpdatedBy(), app.Age(now, s.GetCreatedAt()), strings.Join(s.GetUsedBy(), ","),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
-			r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Secret, string, error) {
+			r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.Size, PageToken: q.Token})
 			return r.GetSecrets(), r.GetNextPageToken(), err
 		},
-		get: getSecret,
+		Get: getSecret,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -74,15 +75,15 @@ func TestSecretOutput(t *testing.T) {
 		"secret get join -o yaml"} {
 		t.Run(args, func(t *testing.T) {
 			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+			c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
 			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
 		})
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "secret", "rotate"), ExitOK)
+	c.wantCode(t, c.run(t, f, "secret", "rotate"), app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "encrypted 7 again", "2026-11")
 	c = command{}
-	c.wantCode(t, c.run(t, f, "secret", "delete", "a", "b", "--force", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "secret", "delete", "a", "b", "--force", "--yes"), app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "deleted secret a", "deleted secret b")
 	if got := asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || !got[1].GetForce() {
 		t.Errorf("asked %v", got)
@@ -122,7 +123,7 @@ func TestSecretPut(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			f := startCluster(t, fixture())
 			c := command{in: tc.in}
-			c.wantCode(t, c.run(t, f, append([]string{"secret", "put", "bmc/r7"}, tc.args...)...), ExitOK)
+			c.wantCode(t, c.run(t, f, append([]string{"secret", "put", "bmc/r7"}, tc.args...)...), app.ExitOK)
 			want := []*holdfastv1.PutSecretRequest{{Name: "bmc/r7", Type: tc.args[1], Values: tc.want}}
 			switch tc.name {
 			case "for pools":
@@ -155,19 +156,22 @@ func TestSecretPutRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"a value as an argument", []string{"a", "password=" + value, "--type", "bmc"}, ExitUsage, "never from arguments"},
+		{"a value as an argument", []string{"a", "password=" + value, "--type", "bmc"}, app.ExitUsage,
+			"never from arguments"},
 		{"pools and all pools", []string{"a", "--type", "token", "--from-stdin", "token", "--pool", "a", "--all-pools"},
-			ExitUsage, "all-pools"},
-		{"no type", []string{"a"}, ExitUsage, "--type is missing"},
-		{"no source of the values", []string{"a", "--type", "bmc", "--username", "root"}, ExitUsage,
+			app.ExitUsage, "all-pools"},
+		{"no type", []string{"a"}, app.ExitUsage, "--type is missing"},
+		{"no source of the values", []string{"a", "--type", "bmc", "--username", "root"}, app.ExitUsage,
 			"--from-file password=PATH"},
-		{"a value with --from-stdin", []string{"a", "--type", "token", "--from-stdin", "token=" + value}, ExitUsage,
+		{"a value with --from-stdin", []string{"a", "--type", "token", "--from-stdin", "token=" + value}, app.ExitUsage,
 			"the KEY alone"},
-		{"a value with --from-file", []string{"a", "--type", "token", "--from-file", value}, ExitUsage, "want KEY=PATH"},
-		{"twice", []string{"a", "--type", "token", "--from-file", "token=/dev/null", "--from-stdin", "token"}, ExitUsage,
+		{"a value with --from-file", []string{"a", "--type", "token", "--from-file", value}, app.ExitUsage,
+			"want KEY=PATH"},
+		{"twice", []string{"a", "--type", "token", "--from-file", "token=/dev/null", "--from-stdin", "token"},
+			app.ExitUsage,
 			"given twice"},
-		{"no such file", []string{"a", "--type", "token", "--from-file", "token=/none"}, ExitUsage, "no such file"},
-		{"too large", []string{"a", "--type", "token", "--from-file", "token=" + large}, ExitError, "more than"},
+		{"no such file", []string{"a", "--type", "token", "--from-file", "token=/none"}, app.ExitUsage, "no such file"},
+		{"too large", []string{"a", "--type", "token", "--from-file", "token=" + large}, app.ExitError, "more than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := command{in: value}
@@ -186,7 +190,7 @@ func TestSecretPutRefuses(t *testing.T) {
 func TestSecretKeygen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	var c command
-	c.wantCode(t, c.run(t, nil, "secret", "keygen", "--out", path, "--id", "2026-11"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "secret", "keygen", "--out", path, "--id", "2026-11"), app.ExitOK)
 	k, err := secrets.Open(path, nil)
 	if err != nil || !k.Has("2026-11") {
 		t.Errorf("open the new key: %v", err)
@@ -198,11 +202,11 @@ func TestSecretKeygen(t *testing.T) {
 		t.Errorf("got the key in the output: %s", c.out.String())
 	}
 	again := command{}
-	again.wantCode(t, again.run(t, nil, "secret", "keygen", "--out", path), ExitError)
+	again.wantCode(t, again.run(t, nil, "secret", "keygen", "--out", path), app.ExitError)
 	wantIn(t, "stderr", again.err.String(), "never overwritten")
 
 	c = command{}
-	c.wantCode(t, c.run(t, nil, "secret", "keygen"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "secret", "keygen"), app.ExitOK)
 	if id, key, ok := strings.Cut(strings.TrimSpace(c.out.String()), ":"); !ok || len(id) != 8 || len(key) != 44 {
 		t.Errorf("got a line of %d characters", len(c.out.String()))
 	}
@@ -211,7 +215,7 @@ func TestSecretKeygen(t *testing.T) {
 func TestSecretHelpHasExamples(t *testing.T) {
 	for _, verb := range []string{"", "put", "list", "get", "delete", "rotate", "keygen"} {
 		var c command
-		c.wantCode(t, c.run(t, nil, append(strings.Fields("secret "+verb), "--help")...), ExitOK)
+		c.wantCode(t, c.run(t, nil, append(strings.Fields("secret "+verb), "--help")...), app.ExitOK)
 		wantIn(t, "help of "+verb, c.out.String(), "Examples:")
 	}
 }
@@ -244,7 +248,7 @@ func TestInterruptedPassword(t *testing.T) {
 	defer cancel()
 	asked := make(chan error, 1)
 	go func() {
-		_, err := ask(ctx, (&app{Streams: Streams{In: tty, Err: io.Discard}}), "password", true)
+		_, err := ask(ctx, (&app.App{Streams: app.Streams{In: tty, Err: io.Discard}}), "password", true)
 		asked <- err
 	}()
 	eventually(t, "the prompt", func() bool { return !echoes() })

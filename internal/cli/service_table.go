@@ -6,19 +6,21 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func serviceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
 
-func serviceKind() kind[*holdfastv1.Service] {
-	return kind[*holdfastv1.Service]{
-		noun: "service", list: "services",
-		name:   serviceID,
-		header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
-		wide:   []string{"REGISTERED", "BY"},
-		row: func(s *holdfastv1.Service, now time.Time) []any {
+func serviceKind() output.Kind[*holdfastv1.Service] {
+	return output.Kind[*holdfastv1.Service]{
+		Noun: "service", List: "services",
+		Name:   serviceID,
+		Header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
+		Wide:   []string{"REGISTERED", "BY"},
+		Row: func(s *holdfastv1.Service, now time.Time) []any {
 			t, reason := s.GetTarget(), ""
 			if states := s.GetStates(); len(states) > 0 {
 				reason = states[len(states)-1].GetReason()
@@ -26,23 +28,23 @@ func serviceKind() kind[*holdfastv1.Service] {
 			return []any{
 				t.GetId(), t.GetServiceName(), t.GetServiceType(),
 				t.GetHost() + ":" + strconv.Itoa(int(t.GetPort())), serviceState(s), reason,
-				age(now, s.GetLastSeen()),
-				stamp(s.GetRegisteredAt()), s.GetPrincipal(),
+				app.Age(now, s.GetLastSeen()),
+				app.Stamp(s.GetRegisteredAt()), s.GetPrincipal(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
-			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter,
-				PageSize: q.size, PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Service, string, error) {
+			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.Filter,
+				PageSize: q.Size, PageToken: q.Token})
 			return r.GetServices(), r.GetNextPageToken(), err
 		},
-		get: getService,
+		Get: getService,
 	}
 }
 
 func serviceState(s *holdfastv1.Service) render.Text {
 	switch {
 	case s.GetDeregistered():
-		return plain("deregistered")
+		return app.Plain("deregistered")
 	case !s.GetActive():
 		return render.T("inactive", render.Red)
 	}

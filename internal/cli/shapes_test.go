@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // shapeArgs are the arguments of the commands whose JSON is compared.
@@ -146,7 +148,7 @@ func TestShapesAreComplete(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(Root(Streams{In: strings.NewReader(""), Getenv: func(string) string { return "" }, Now: now}))
+	walk(Root(app.Streams{In: strings.NewReader(""), Getenv: func(string) string { return "" }, Now: now}))
 }
 
 // checkShapes compares shapes with the golden file.

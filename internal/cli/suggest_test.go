@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -32,7 +33,7 @@ func TestSuggestName(t *testing.T) {
 			}
 			startCluster(t, f)
 			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitNotFound)
+			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), app.ExitNotFound)
 			wantIn(t, "stderr", c.err.String(), tt.want)
 		})
 	}
@@ -43,12 +44,12 @@ func TestSelectorIsFilter(t *testing.T) {
 	f.waves = &fakeWaves{}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "list", "--selector", "rack = r7"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "list", "--selector", "rack = r7"), app.ExitOK)
 	if got := asked[*holdfastv1.ListMachinesRequest](f)[0].GetFilter(); got != "rack = r7" {
 		t.Errorf("got filter %q, want that of --selector", got)
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "start", "--filter", "rack = r8", "--type", "reboot", "--dry-run"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "start", "--filter", "rack = r8", "--type", "reboot", "--dry-run"), app.ExitOK)
 	if got := asked[*holdfastv1.ListMachinesRequest](f)[1].GetFilter(); got != "rack = r8" {
 		t.Errorf("got filter %q, want that of --filter", got)
 	}
@@ -60,6 +61,6 @@ func TestSelectorIsFilter(t *testing.T) {
 func helpOf(t *testing.T, f *fakeCluster, args ...string) string {
 	t.Helper()
 	var c command
-	c.wantCode(t, c.run(t, f, append(args, "--help")...), ExitOK)
+	c.wantCode(t, c.run(t, f, append(args, "--help")...), app.ExitOK)
 	return c.out.String()
 }

@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func tokenCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func tokenCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"},
 		Short: "Manage access tokens",
 		Example: `  holdfast token create --name ci --role operator --pool gpu --ttl 90d
@@ -23,13 +25,13 @@ func tokenCommand(a *app) *cobra.Command {
 	}, tokenCreate(a), tokenList(a), tokenRevoke(a))
 }
 
-func tokenCreate(a *app) *cobra.Command {
-	var o output
+func tokenCreate(a *app.App) *cobra.Command {
+	var o output.Flags
 	var r holdfastv1.CreateTokenRequest
 	var roleName string
-	var life ttl
+	var life app.TTL
 	cmd := &cobra.Command{
-		Use: "create --name NAME --role ROLE", DisableFlagsInUseLine: true, Args: exactly(),
+		Use: "create --name NAME --role ROLE", DisableFlagsInUseLine: true, Args: app.Exactly(),
 		Short: "Create a token",
 		Long: `Create a token. It is printed once, on standard output: the cluster stores only its hash.
 
@@ -46,29 +48,29 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 			if r.Role, err = role(roleName, &r); err != nil {
 				return err
 			}
-			if o.format == formatName {
-				return usagef("-o name: the value of the token would be lost: see its id with holdfast token list")
+			if o.Format == output.FormatName {
+				return app.Usagef("-o name: the value of the token would be lost: see its id with holdfast token list")
 			}
-			r.TtlSeconds, r.NeverExpires = int64(time.Duration(life)/time.Second), life == never
+			r.TtlSeconds, r.NeverExpires = int64(time.Duration(life)/time.Second), life == app.Never
 			if r.NeverExpires {
 				r.TtlSeconds = 0
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				made, err := c.Access().CreateToken(ctx, &r)
 				if err != nil {
-					return failed(err, "create token %s", r.GetName())
+					return app.Failed(err, "create token %s", r.GetName())
 				}
-				if !o.table() {
-					return printOne(a, &o, kind[*holdfastv1.CreateTokenResponse]{reveal: true}, made)
+				if !o.Table() {
+					return output.PrintOne(a, &o, output.Kind[*holdfastv1.CreateTokenResponse]{Reveal: true}, made)
 				}
-				a.note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), may(made.GetToken()),
+				a.Note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), may(made.GetToken()),
 					until(made.GetToken()))
 				_, err = fmt.Fprintln(a.Out, made.GetSecret())
 				return err
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, shapes(kind[*holdfastv1.CreateTokenResponse]{})...)
+	o.Register(cmd, output.Shapes(output.Kind[*holdfastv1.CreateTokenResponse]{})...)
 	f := cmd.Flags()
 	f.StringVar(&r.Name, "name", "", "name of the token; its calls appear as token:NAME")
 	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent, enroller or service")
@@ -77,7 +79,7 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
 	f.Uint32Var(&r.MaxMachines, "max-machines", 0, "machines that an enroller may enroll in all (default 1000)")
 	f.StringVar(&r.Comment, "comment", "", "comment, kept with the token")
-	choices(cmd, "role", "viewer", "operator", "admin", "agent", "pool-agent", "enroller", "service")
+	app.Choices(cmd, "role", "viewer", "operator", "admin", "agent", "pool-agent", "enroller", "service")
 	return cmd
 }
 
@@ -89,50 +91,50 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	case name == "" && len(r.GetPools()) == 1:
 		return holdfastv1.Role_POOL_AGENT, nil
 	case name == "":
-		return 0, usagef("--role is missing: give viewer, operator, admin, agent, pool-agent, enroller or service")
+		return 0, app.Usagef("--role is missing: give viewer, operator, admin, agent, pool-agent, enroller or service")
 	}
-	v := holdfastv1.Role_Value_value[enumName(name)]
+	v := holdfastv1.Role_Value_value[app.EnumName(name)]
 	if v == 0 {
 		if before, pool, ok := strings.Cut(name, "@"); ok {
-			return 0, usagef("--role: %q names a pool, as roles of certificates and identity providers do: here it is "+
+			return 0, app.Usagef("--role: %q names a pool, as roles of certificates and identity providers do: here it is "+
 				"--role %s --pool %s", name, before, pool)
 		}
-		return 0, usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, enroller, service", name)
+		return 0, app.Usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, enroller, service", name)
 	}
 	return holdfastv1.Role_Value(v), nil
 }
 
-func tokenList(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.Token]{
-		short: "List tokens, without their values",
-		example: `  holdfast token list
+func tokenList(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.Token]{
+		Short: "List tokens, without their values",
+		Example: `  holdfast token list
   holdfast token list --filter 'state = active AND role = ADMIN'
   holdfast token list --filter 'pool:gpu' -o wide`,
-		kind: tokenKind(), filter: "state = active",
+		Kind: tokenKind(), Filter: "state = active",
 	})
 }
 
-func tokenRevoke(a *app) *cobra.Command {
-	return eachCommand(a, each[*holdfastv1.Token]{
-		verb: "revoke", done: "revoked", kind: tokenKind(),
-		short: "Revoke tokens, at once and on every peer",
-		long: `Revoke tokens by their ids (not by their values). When the command ends, no peer accepts them; revoking
+func tokenRevoke(a *app.App) *cobra.Command {
+	return output.EachCommand(a, output.Each[*holdfastv1.Token]{
+		Verb: "revoke", Done: "revoked", Kind: tokenKind(),
+		Short: "Revoke tokens, at once and on every peer",
+		Long: `Revoke tokens by their ids (not by their values). When the command ends, no peer accepts them; revoking
 again is fine. Runs and waves that they have started continue; the command names the active waves.`,
-		example: "  holdfast token revoke tok-0a1b2c3d4e5f",
-		do: func(ctx context.Context, c *client.Client, id string) error {
+		Example: "  holdfast token revoke tok-0a1b2c3d4e5f",
+		Do: func(ctx context.Context, c *client.Client, id string) error {
 			t, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
 			if err == nil {
 				noteWaves(ctx, a, c, "token:"+t.GetName())
 			}
 			return err
 		},
-		label: tokenLabel,
+		Label: tokenLabel,
 	})
 }
 
 // noteWaves names the active waves of a caller, which continue without it. It is only a note, so
 // errors are ignored, such as those of peers that do not know waves.
-func noteWaves(ctx context.Context, a *app, c *client.Client, principal string) {
+func noteWaves(ctx context.Context, a *app.App, c *client.Client, principal string) {
 	r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{
 		Filter: filter.Equals("principal", principal) + " AND (phase = RUNNING OR phase = STOPPING)",
 	})
@@ -140,7 +142,7 @@ func noteWaves(ctx context.Context, a *app, c *client.Client, principal string) 
 		return
 	}
 	for _, w := range r.GetWaves() {
-		a.note("%s: started by %s, continues: end it with: holdfast wave cancel %s", w.GetWaveId(), principal,
+		a.Note("%s: started by %s, continues: end it with: holdfast wave cancel %s", w.GetWaveId(), principal,
 			w.GetWaveId())
 	}
 }
@@ -153,20 +155,20 @@ func tokenLabel(i int, id string) string {
 	return id
 }
 
-func whoamiCommand(a *app) *cobra.Command {
-	var o output
+func whoamiCommand(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "whoami", Args: exactly(),
+		Use: "whoami", Args: app.Exactly(),
 		Short:   "Show your identity and role",
 		Example: "  holdfast whoami",
-		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			id, err := c.Access().WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 			if err != nil {
-				return failed(err, "get your identity")
+				return app.Failed(err, "get your identity")
 			}
-			return printOne(a, &o, identityKind(), id)
+			return output.PrintOne(a, &o, identityKind(), id)
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }

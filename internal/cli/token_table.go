@@ -11,32 +11,34 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func tokenKind() kind[*holdfastv1.Token] {
-	return kind[*holdfastv1.Token]{
-		noun: "token", list: "tokens",
-		name:   (*holdfastv1.Token).GetTokenId,
-		header: []string{"TOKEN", "NAME", "ROLE", "FOR", "STATE", "EXPIRES", "CREATED"},
-		wide:   []string{"BY", "REVOKED", "MACHINES", "COMMENT"},
-		row: func(t *holdfastv1.Token, now time.Time) []any {
+func tokenKind() output.Kind[*holdfastv1.Token] {
+	return output.Kind[*holdfastv1.Token]{
+		Noun: "token", List: "tokens",
+		Name:   (*holdfastv1.Token).GetTokenId,
+		Header: []string{"TOKEN", "NAME", "ROLE", "FOR", "STATE", "EXPIRES", "CREATED"},
+		Wide:   []string{"BY", "REVOKED", "MACHINES", "COMMENT"},
+		Row: func(t *holdfastv1.Token, now time.Time) []any {
 			return []any{
 				t.GetTokenId(), t.GetName(), roleName(t.GetRole()), scope(t.GetPools(), t.GetMachineId()),
-				tokenState(t.GetState()), cmp.Or(stamp(t.GetExpiresAt()), "never"),
-				age(now, t.GetCreatedAt()),
-				t.GetCreatedBy(), stamp(t.GetRevokedAt()), enrolled(t), t.GetComment(),
+				tokenState(t.GetState()), cmp.Or(app.Stamp(t.GetExpiresAt()), "never"),
+				app.Age(now, t.GetCreatedAt()),
+				t.GetCreatedBy(), app.Stamp(t.GetRevokedAt()), enrolled(t), t.GetComment(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Token, string, error) {
-			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.filter, PageSize: q.size,
-				PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Token, string, error) {
+			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.Filter, PageSize: q.Size,
+				PageToken: q.Token})
 			return r.GetTokens(), r.GetNextPageToken(), err
 		},
-		offer: "state = active",
-		get:   getToken,
+		Offer: "state = active",
+		Get:   getToken,
 	}
 }
 
@@ -55,15 +57,15 @@ func tokenState(s string) render.Text {
 	case "revoked":
 		return render.T(s, render.Red)
 	}
-	return plain(s)
+	return app.Plain(s)
 }
 
-func identityKind() kind[*holdfastv1.Identity] {
-	return kind[*holdfastv1.Identity]{
-		list:   "identities",
-		name:   (*holdfastv1.Identity).GetPrincipal,
-		header: []string{"PRINCIPAL", "ROLE", "FOR", "BY", "TOKEN"},
-		row: func(id *holdfastv1.Identity, _ time.Time) []any {
+func identityKind() output.Kind[*holdfastv1.Identity] {
+	return output.Kind[*holdfastv1.Identity]{
+		List:   "identities",
+		Name:   (*holdfastv1.Identity).GetPrincipal,
+		Header: []string{"PRINCIPAL", "ROLE", "FOR", "BY", "TOKEN"},
+		Row: func(id *holdfastv1.Identity, _ time.Time) []any {
 			return []any{
 				id.GetPrincipal(), roleName(id.GetRole()), scope(id.GetPools(), id.GetMachineId()), id.GetMethod(),
 				id.GetTokenId(),
@@ -104,15 +106,15 @@ func until(t *holdfastv1.Token) string {
 	if t.GetExpiresAt() == nil {
 		return "valid until it is revoked"
 	}
-	return "valid until " + stamp(t.GetExpiresAt())
+	return "valid until " + app.Stamp(t.GetExpiresAt())
 }
 
 // getToken returns a token by its id. The API only lists tokens.
 func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Token, error) {
 	if isTokenValue(id) {
-		return nil, usagef("it is a value, not an id: see: holdfast token list")
+		return nil, app.Usagef("it is a value, not an id: see: holdfast token list")
 	}
-	all, err := tokenKind().all(ctx, c, filter.Equals("token_id", id), 1)
+	all, err := tokenKind().All(ctx, c, filter.Equals("token_id", id), 1)
 	if err == nil && len(all) == 0 {
 		err = status.Error(codes.NotFound, "token not found")
 	}

@@ -9,15 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/top"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func topCommand(a *app) *cobra.Command {
+func topCommand(a *app.App) *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
-		Use: "top", Args: exactly(),
+		Use: "top", Args: app.Exactly(),
 		Short: "Watch machines, runs, issues and peers live",
 		Long: `Watch the fleet live on a terminal: machines by state, active runs and what they wait for, machines that need attention (as
 in 'machine issues'), the peers with the leader and their lag, leases and commands per second.
@@ -32,20 +33,21 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch _, _, ok := a.Size(a.Out); {
 			case every < minEvery:
-				return usagef("%s: --every %s: give %s or more", cmd.CommandPath(), every, minEvery)
+				return app.Usagef("%s: --every %s: give %s or more", cmd.CommandPath(), every, minEvery)
 			case !ok:
-				return usagef("%s: standard output is not a terminal: in pipes use run watch, machine issues, or cluster "+
+				return app.Usagef("%s: standard output is not a terminal: in pipes use run watch, machine issues, or cluster "+
 					"status -o json", cmd.CommandPath())
-			case !a.terminal(a.Out):
-				return usagef("%s: the terminal (TERM=dumb) cannot be redrawn: use run watch, or machine issues", cmd.CommandPath())
+			case !a.Terminal(a.Out):
+				return app.Usagef("%s: the terminal (TERM=dumb) cannot be redrawn: use run watch, or machine issues",
+					cmd.CommandPath())
 			}
-			a.globals.stale = true
+			a.Globals.Stale = true
 			// The client's notes about another peer would overwrite the view, which shows them.
 			a.Err = io.Discard
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				ctx, cancel := a.patience(ctx, 0)
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
+				ctx, cancel := a.Patience(ctx, 0)
 				defer cancel()
-				cfg := top.Config{In: a.In, Out: a.painted(), Color: a.color(a.Out), Every: every, Now: a.Now,
+				cfg := top.Config{In: a.In, Out: a.Painted(), Color: a.Color(a.Out), Every: every, Now: a.Now,
 					Env: []string{"TERM=" + a.Getenv("TERM"), "COLORTERM=" + a.Getenv("COLORTERM"), "NO_COLOR=" +
 						a.Getenv("NO_COLOR")}}
 				return top.New(cfg, topSource{c}).Run(ctx)
@@ -107,7 +109,7 @@ func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
 	}
 	i := top.Issue{
 		Machine: m.GetMachineId(), Urgency: urgencyText(first.GetUrgency()), Rank: int(first.GetUrgency()),
-		Since: at(first.GetSince()), State: m.GetStatus().GetEffectiveState(),
+		Since: app.At(first.GetSince()), State: m.GetStatus().GetEffectiveState(),
 		Where: cmp.Or(m.GetSpec().GetRack(), m.GetSpec().GetPool()),
 		Run:   m.GetStatus().GetActiveRunId(),
 	}

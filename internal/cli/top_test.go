@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // Unsuitable terminals are refused before any request.
@@ -21,7 +22,7 @@ func TestTopNeedsTerminal(t *testing.T) {
 		{"argument", true, "xterm", []string{"m-1"}, `unexpected argument "m-1"`},
 	} {
 		c := command{terminal: tt.terminal, env: map[string]string{"TERM": tt.term}}
-		c.wantCode(t, c.run(t, nil, append([]string{"top"}, tt.args...)...), ExitUsage)
+		c.wantCode(t, c.run(t, nil, append([]string{"top"}, tt.args...)...), app.ExitUsage)
 		wantIn(t, tt.name, c.err.String(), "holdfast top: ", tt.want)
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // versions is the result of version, for scripts.
 type versions struct {
-	Client build         `json:"client"`
+	Client app.Build     `json:"client"`
 	Peers  []peerVersion `json:"peers,omitempty"`
 }
 
@@ -25,11 +27,11 @@ type peerVersion struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func versionCommand(a *app) *cobra.Command {
-	var o output
+func versionCommand(a *app.App) *cobra.Command {
+	var o output.Flags
 	var server bool
 	cmd := &cobra.Command{
-		Use: "version", Args: exactly(),
+		Use: "version", Args: app.Exactly(),
 		Short: "Show the version of this binary and, with --server, of each peer",
 		Example: `  holdfast version
   holdfast version --server -o json`,
@@ -37,27 +39,27 @@ func versionCommand(a *app) *cobra.Command {
 			if !server {
 				return printVersion(a, &o, nil)
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				s, err := getClusterStatus(ctx, c)
 				if err != nil {
-					return failed(err, "get the peers' versions")
+					return app.Failed(err, "get the peers' versions")
 				}
 				return printVersion(a, &o, s)
 			})(cmd, args)
 		},
 	}
-	o.register(cmd, documentShape[versions]("a version"))
+	o.Register(cmd, output.DocumentShape[versions]("a version"))
 	cmd.Flags().BoolVar(&server, "server", false, "also show the version of each peer")
 	return cmd
 }
 
-func printVersion(a *app, o *output, s *holdfastv1.ClusterStatus) error {
-	b := thisBuild(a.Version)
+func printVersion(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error {
+	b := app.ThisBuild(a.Version)
 	switch {
-	case o.format == formatName:
+	case o.Format == output.FormatName:
 		_, err := fmt.Fprintln(a.Out, b.Version)
 		return err
-	case o.structured():
+	case o.Structured():
 		doc := versions{Client: b}
 		for _, p := range s.GetPeers() {
 			doc.Peers = append(doc.Peers, peerVersion{p.GetId(), p.GetVersion(), p.GetMaxFeatureLevel(), p.GetError()})
@@ -66,7 +68,7 @@ func printVersion(a *app, o *output, s *holdfastv1.ClusterStatus) error {
 		if err != nil {
 			return fmt.Errorf("write the version: %w", err)
 		}
-		return printDocument(a, o, raw)
+		return output.PrintDocument(a, o, raw)
 	}
 	if _, err := fmt.Fprintf(a.Out, "holdfast %s (%s, %s)\n", b.Version, b.Go, b.Platform); err != nil {
 		return err

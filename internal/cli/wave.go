@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func waveCommand(a *app) *cobra.Command {
-	return parent(&cobra.Command{
+func waveCommand(a *app.App) *cobra.Command {
+	return app.Parent(&cobra.Command{
 		Use: "wave", Aliases: []string{"waves"},
 		Short: "Start, follow, cancel and retry runs on many machines",
 		Long: `Start, follow, cancel and retry waves. A wave is a run on each of many machines, a limited number at a time. The leader drives
@@ -37,50 +39,50 @@ func waveMachines(w *holdfastv1.Wave) []*render.Table {
 	return []*render.Table{t}
 }
 
-func waveList(a *app) *cobra.Command {
-	return listCommand(a, lister[*holdfastv1.Wave]{
-		short: "List waves, newest first",
-		example: `  holdfast wave list
+func waveList(a *app.App) *cobra.Command {
+	return output.ListCommand(a, output.Lister[*holdfastv1.Wave]{
+		Short: "List waves, newest first",
+		Example: `  holdfast wave list
   holdfast wave list --filter 'phase = RUNNING'`,
-		kind: waveKind(), filter: "phase = RUNNING",
+		Kind: waveKind(), Filter: "phase = RUNNING",
 	})
 }
 
-func waveGet(a *app) *cobra.Command {
-	return getCommand(a, getter[*holdfastv1.Wave]{
-		short:   "Show a wave and its machines",
-		example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
-		kind:    waveKind(), more: waveMachines,
-		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
+func waveGet(a *app.App) *cobra.Command {
+	return output.GetCommand(a, output.Getter[*holdfastv1.Wave]{
+		Short:   "Show a wave and its machines",
+		Example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
+		Kind:    waveKind(), More: waveMachines,
+		Watch: func(ctx context.Context, c *client.Client, o *output.Flags, id string) error {
 			return watchWave(ctx, a, c, o, id)
 		},
 	})
 }
 
-func waveWatch(a *app) *cobra.Command {
-	var o output
+func waveWatch(a *app.App) *cobra.Command {
+	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "watch WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Use: "watch WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(waveKind().Names),
 		Short: "Follow a wave until it ends",
 		Long: `Follow a wave until it ends, and print it. The progress is on standard error: a block on a terminal, else a line for each run that ends.
 Ctrl-C ends this command and not the wave. The exit code is 5 unless all runs succeeded, and 6 if --timeout was set and passed.`,
 		Example: "  holdfast wave watch wave-6f1c",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			return watchWave(ctx, a, c, &o, args[0])
 		}),
 	}
-	o.register(cmd)
+	o.Register(cmd)
 	return cmd
 }
 
-func watchWave(ctx context.Context, a *app, c *client.Client, o *output, id string) error {
+func watchWave(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, id string) error {
 	w, err := getWave(ctx, c, id)
 	if err != nil {
-		return failed(err, "get wave %s", id)
+		return app.Failed(err, "get wave %s", id)
 	}
 	return finishWave(ctx, a, c, w, 0, func(w *holdfastv1.Wave) error { return printWave(a, o, w) })
 }
 
-func printWave(a *app, o *output, w *holdfastv1.Wave) error {
-	return printOne(a, o, waveKind(), w, waveMachines(w)...)
+func printWave(a *app.App, o *output.Flags, w *holdfastv1.Wave) error {
+	return output.PrintOne(a, o, waveKind(), w, waveMachines(w)...)
 }

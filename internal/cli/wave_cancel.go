@@ -7,17 +7,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func waveCancel(a *app) *cobra.Command {
-	var o output
+func waveCancel(a *app.App) *cobra.Command {
+	var o output.Flags
 	var why string
 	var keep bool
-	var ok consent
+	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "cancel WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Use: "cancel WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(waveKind().Names),
 		Short: "Cancel a wave and its active runs",
 		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by 'run cancel'. With --keep-runs they continue, and the
 wave ends with the last of them.
@@ -27,35 +30,35 @@ not ask: 'wave retry' starts the runs of the other machines later.`,
 		Example: `  holdfast wave cancel wave-6f1c --reason "wrong image"
   holdfast wave cancel wave-6f1c --keep-runs`,
 	}
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		id := args[0]
-		if ok.dryRun || !ok.yes && !keep {
+		if ok.DryRun || !ok.Yes && !keep {
 			w, err := getWave(ctx, c, id)
 			if err != nil {
-				return failed(err, "cancel wave %s", id)
+				return app.Failed(err, "cancel wave %s", id)
 			}
-			if ok.dryRun {
-				a.note("dry run: %s", waveLoss(w, keep))
-				return printOne(a, &o, waveKind(), w)
+			if ok.DryRun {
+				a.Note("dry run: %s", waveLoss(w, keep))
+				return output.PrintOne(a, &o, waveKind(), w)
 			}
 			if w.GetFinishedAt() == nil {
-				if err := ok.obtain(ctx, a, cmd.CommandPath(), waveLoss(w, keep), id); err != nil {
+				if err := ok.Obtain(ctx, a, cmd.CommandPath(), waveLoss(w, keep), id); err != nil {
 					return err
 				}
 			}
 		}
 		w, err := c.Waves().CancelWave(ctx, &holdfastv1.CancelWaveRequest{WaveId: id, Reason: why, KeepRuns: keep})
 		if err != nil {
-			return failed(err, "cancel wave %s", id)
+			return app.Failed(err, "cancel wave %s", id)
 		}
 		if !keep {
-			a.note("%s: machines whose run had begun go to MAINTENANCE, and are in: holdfast machine issues; to start the runs "+
-				"of all that have not succeeded: holdfast wave retry %s", id, id)
+			a.Note("%s: machines whose run had begun go to MAINTENANCE, and are in: holdfast machine issues; to start "+
+				"the runs of all that have not succeeded: holdfast wave retry %s", id, id)
 		}
-		return printOne(a, &o, waveKind(), w)
+		return output.PrintOne(a, &o, waveKind(), w)
 	})
-	o.register(cmd, shapes(waveKind())...)
-	ok.register(cmd, "show the wave, and do not cancel it")
+	o.Register(cmd, output.Shapes(waveKind())...)
+	ok.Register(cmd, "show the wave, and do not cancel it")
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the wave and its canceled runs")
 	cmd.Flags().BoolVar(&keep, "keep-runs", false, "do not cancel the active runs")
 	return cmd

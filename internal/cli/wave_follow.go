@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -25,11 +27,12 @@ const (
 )
 
 // startedWave follows a wave that has been started until it ends, or only prints it.
-func startedWave(ctx context.Context, a *app, c *client.Client, w *holdfastv1.Wave, detach bool, limit time.Duration,
+func startedWave(ctx context.Context, a *app.App, c *client.Client, w *holdfastv1.Wave, detach bool,
+	limit time.Duration,
 	show func(*holdfastv1.Wave) error) error {
-	a.note("%s: %s, at most %d at a time", w.GetWaveId(), describe.Machines(w.GetTotal()), w.GetMaxParallel())
+	a.Note("%s: %s, at most %d at a time", w.GetWaveId(), describe.Machines(w.GetTotal()), w.GetMaxParallel())
 	if detach {
-		a.note("%s: it goes on: follow it with: holdfast wave watch %s", w.GetWaveId(), w.GetWaveId())
+		a.Note("%s: it goes on: follow it with: holdfast wave watch %s", w.GetWaveId(), w.GetWaveId())
 		return show(w)
 	}
 	return finishWave(ctx, a, c, w, limit, show)
@@ -37,28 +40,28 @@ func startedWave(ctx context.Context, a *app, c *client.Client, w *holdfastv1.Wa
 
 // finishWave follows a wave until it ends, shows it, and returns an error unless all its runs
 // succeeded.
-func finishWave(ctx context.Context, a *app, c *client.Client, w *holdfastv1.Wave, limit time.Duration,
+func finishWave(ctx context.Context, a *app.App, c *client.Client, w *holdfastv1.Wave, limit time.Duration,
 	show func(*holdfastv1.Wave) error) error {
 	id := w.GetWaveId()
 	onward := fmt.Sprintf("it goes on: follow it with: holdfast wave watch %s; end it with: holdfast wave cancel %s",
 		id, id)
-	ctx, cancel := a.patience(ctx, limit)
+	ctx, cancel := a.Patience(ctx, limit)
 	defer cancel()
-	f := &follower{app: a, c: c, wave: w, ended: map[string]bool{}}
+	f := &follower{App: a, c: c, wave: w, ended: map[string]bool{}}
 	err := f.follow(ctx)
 	switch {
 	case err != nil && timeUp(ctx):
-		return exitf(ExitTimeout, "wave %s: time is up: %s", id, onward)
+		return app.Exitf(app.ExitTimeout, "wave %s: time is up: %s", id, onward)
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return exitf(ExitError, "wave %s: detached: %s", id, onward)
+		return app.Exitf(app.ExitError, "wave %s: detached: %s", id, onward)
 	case err != nil:
-		a.note("%s: %s", id, onward)
-		return failed(err, "follow wave %s", id)
+		a.Note("%s: %s", id, onward)
+		return app.Failed(err, "follow wave %s", id)
 	}
 	if w, err = getWave(ctx, c, id); err != nil {
-		return failed(err, "get wave %s", id)
+		return app.Failed(err, "get wave %s", id)
 	}
-	a.note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w),
+	a.Note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w),
 		describe.Wave(w, time.Now()))
 	if err := show(w); err != nil {
 		return err
@@ -87,7 +90,7 @@ func waveError(w *holdfastv1.Wave) error {
 			text += fmt.Sprintf("; %s: %d (%s)", part.name, part.n, machinesIn(w, part.state))
 		}
 	}
-	return exitf(ExitRunFailed, "%s: remove the cause, then: holdfast wave retry %s", text, w.GetWaveId())
+	return app.Exitf(app.ExitRunFailed, "%s: remove the cause, then: holdfast wave retry %s", text, w.GetWaveId())
 }
 
 // machinesIn returns the machines of a wave in a state, at most ten.
@@ -103,7 +106,7 @@ func machinesIn(w *holdfastv1.Wave, state holdfastv1.WaveMachine_State) string {
 
 // follower shows the progress of a wave on standard error.
 type follower struct {
-	*app
+	*app.App
 	c     *client.Client
 	ended map[string]bool // runs whose end was shown
 
@@ -142,22 +145,22 @@ func (f *follower) poll(ctx context.Context) error {
 		if err := wait.Sleep(ctx, wavePoll); err != nil {
 			return err
 		}
-		call, cancel := context.WithTimeout(ctx, f.globals.timeout)
+		call, cancel := context.WithTimeout(ctx, f.Globals.Timeout)
 		r, err := f.c.Waves().ListWaves(call, &holdfastv1.ListWavesRequest{Filter: filter.Equals("wave_id", id)})
 		cancel()
 		switch {
 		case err != nil:
 			return err
 		case len(r.GetWaves()) == 0:
-			return exitf(ExitNotFound, "wave %s not found", id)
+			return app.Exitf(app.ExitNotFound, "wave %s not found", id)
 		}
 		w := r.GetWaves()[0]
 		f.mu.Lock()
 		f.wave = w
 		f.mu.Unlock()
-		if w.GetPhase() == holdfastv1.Wave_STOPPING && !f.terminal(f.Err) && said != w.GetHoldsUp().GetWaitingFor()+id {
+		if w.GetPhase() == holdfastv1.Wave_STOPPING && !f.Terminal(f.Err) && said != w.GetHoldsUp().GetWaitingFor()+id {
 			said = w.GetHoldsUp().GetWaitingFor() + id // each wait once, since nothing else may change for long
-			f.note("%s: %s", id, describe.Wave(w, time.Now()))
+			f.Note("%s: %s", id, describe.Wave(w, time.Now()))
 		}
 	}
 	return nil
@@ -169,9 +172,9 @@ func (f *follower) watch(ctx context.Context) error {
 	watch := func(ctx context.Context, see func(*holdfastv1.RunEvent) error) error {
 		return f.c.WatchRuns(ctx, ofWave, 0, see)
 	}
-	if f.terminal(f.Err) {
+	if f.Terminal(f.Err) {
 		head := func() []render.Line { return progress.Wave(f.now(), time.Now()) }
-		return drawRunsBelow(ctx, f.app, f.Err, head, false, watch)
+		return output.DrawRunsBelow(ctx, f.App, f.Err, head, false, watch)
 	}
 	return watch(ctx, func(e *holdfastv1.RunEvent) error {
 		r := e.GetSnapshot()
@@ -179,7 +182,7 @@ func (f *follower) watch(ctx context.Context) error {
 			return nil
 		}
 		f.ended[r.GetRunId()] = true
-		f.note("%s %s %s: %d of %d done", r.GetMachineId(), r.GetRunId(), r.GetPhase(), len(f.ended), f.now().GetTotal())
+		f.Note("%s %s %s: %d of %d done", r.GetMachineId(), r.GetRunId(), r.GetPhase(), len(f.ended), f.now().GetTotal())
 		return nil
 	})
 }

@@ -9,25 +9,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func waveRetry(a *app) *cobra.Command {
-	var o output
-	var ok consent
+func waveRetry(a *app.App) *cobra.Command {
+	var o output.Flags
+	var ok prompt.Consent
 	var detach bool
 	var wait waitFlag
 	req := &holdfastv1.RetryWaveRequest{}
 	var parallel, failures int32
 	cmd := &cobra.Command{
-		Use: "retry WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Use: "retry WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(waveKind().Names),
 		Short: "Start a wave on the machines of another one that have not succeeded",
 		Long: `Start a wave like WAVE, which must have ended, on its machines that have not succeeded: those that failed, were canceled, could
 not start, or were not started. It is a new wave, with the plan, parameters and limits of WAVE. If the plan destroys data, or
 interrupts a machine that is in service, the command asks for confirmation; without a terminal it requires --yes.`,
 		Example: "  holdfast wave retry wave-6f1c\n  holdfast wave retry wave-6f1c --max-failures 3 --detach",
 	}
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		req.WaveId, req.MaxParallel = args[0], parallel
 		if cmd.Flags().Changed("max-failures") {
 			req.MaxFailures = &failures
@@ -38,21 +41,21 @@ interrupts a machine that is in service, the command asks for confirmation; with
 		req.ValidateOnly = true
 		w, err := c.Waves().RetryWave(ctx, req)
 		if err != nil {
-			return failed(err, "retry wave %s", args[0])
+			return app.Failed(err, "retry wave %s", args[0])
 		}
-		if err := allowRetry(ctx, a, c, &o, cmd.CommandPath(), ok, w); err != nil || ok.dryRun {
+		if err := allowRetry(ctx, a, c, &o, cmd.CommandPath(), ok, w); err != nil || ok.DryRun {
 			return err
 		}
 		req.ValidateOnly = false
 		if w, err = c.Waves().RetryWave(ctx, req); err != nil {
-			return failed(err, "retry wave %s", args[0])
+			return app.Failed(err, "retry wave %s", args[0])
 		}
 		return startedWave(ctx, a, c, w, detach, wait.limit, func(w *holdfastv1.Wave) error {
 			return printWave(a, &o, w)
 		})
 	})
-	o.register(cmd, started()...)
-	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
+	o.Register(cmd, started()...)
+	ok.Register(cmd, "show the machines and the effects of the plan, and start nothing")
 	wait.register(cmd, waitForWave)
 	f := cmd.Flags()
 	f.BoolVar(&detach, "detach", false, "do not wait for the wave")
@@ -65,9 +68,9 @@ interrupts a machine that is in service, the command asks for confirmation; with
 
 // allowRetry shows the machines of a wave that would start, or blocks until the operator has
 // confirmed it.
-func allowRetry(ctx context.Context, a *app, c *client.Client, o *output, path string, ok consent,
+func allowRetry(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, path string, ok prompt.Consent,
 	w *holdfastv1.Wave) error {
-	if ok.given() {
+	if ok.Given() {
 		return nil
 	}
 	start := &holdfastv1.StartRunRequest{Type: w.GetType(), PlanId: w.GetPlanId(), Params: w.GetParams()}
@@ -75,20 +78,20 @@ func allowRetry(ctx context.Context, a *app, c *client.Client, o *output, path s
 	for _, m := range w.GetMachines() {
 		member[m.GetMachineId()] = true
 	}
-	machines, err := listMachines(ctx, c, &listing{})
+	machines, err := listMachines(ctx, c, &output.Listing{})
 	if err != nil {
 		return err
 	}
 	machines = slices.DeleteFunc(machines, func(m *holdfastv1.Machine) bool { return !member[m.GetMachineId()] })
-	if ok.dryRun {
+	if ok.DryRun {
 		plan, err := planOf(ctx, c, start)
 		if err != nil {
 			return err
 		}
-		if err := printList(a, o, machineKind(), machines); err != nil {
+		if err := output.PrintList(a, o, machineKind(), machines); err != nil {
 			return err
 		}
-		a.note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, w.GetParams()))
+		a.Note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, w.GetParams()))
 		return refusedStarts(w)
 	}
 	return allowWave(ctx, a, c, path, ok, start, machines)

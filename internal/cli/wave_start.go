@@ -11,22 +11,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // waveStart is 'run start' with a selector.
-func waveStart(a *app) *cobra.Command {
+func waveStart(a *app.App) *cobra.Command {
 	cmd := runStart(a)
 	cmd.Use = "start --selector FILTER (--type TYPE | --plan PLAN)"
 	cmd.Short = "Start a run on each of many machines, a limited number at a time"
 	cmd.ValidArgsFunction = nil
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if f := cmd.Flags(); !f.Changed("selector") && !f.Changed("labels") {
-			return usagef("%s: --selector is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			return app.Usagef("%s: --selector is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 		}
-		return exactly()(cmd, args)
+		return app.Exactly()(cmd, args)
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.TrimPrefix(f.Usage, "with --selector: ") })
 	cmd.Flags().Lookup("wait").Usage = waitForWave
@@ -53,7 +55,7 @@ func (w *waveFlags) request(
 	req := &holdfastv1.StartWaveRequest{
 		RequestId: cmp.Or(w.id, newWaveID()), Filter: w.selector, Type: run.GetType(), PlanId: run.GetPlanId(),
 		Params: run.GetParams(), MaxParallel: int32(w.parallel), MaxFailures: int32(w.failures),
-		MachineIds: mapped(machines, (*holdfastv1.Machine).GetMachineId),
+		MachineIds: app.Mapped(machines, (*holdfastv1.Machine).GetMachineId),
 	}
 	slices.SortFunc(req.GetMachineIds(), fields.Natural)
 	return req
@@ -61,25 +63,25 @@ func (w *waveFlags) request(
 
 // startWave starts a wave on the machines that match, after allow, and follows it until it ends.
 func startWave(
-	ctx context.Context, a *app, c *client.Client, o *output, run *holdfastv1.StartRunRequest, flags waveFlags,
+	ctx context.Context, a *app.App, c *client.Client, o *output.Flags, run *holdfastv1.StartRunRequest, flags waveFlags,
 	limit time.Duration, allow func([]*holdfastv1.Machine) error,
 ) error {
 	show := func(w *holdfastv1.Wave) error {
 		if flags.detach {
-			return printOne(a, o, waveKind(), w)
+			return output.PrintOne(a, o, waveKind(), w)
 		}
-		runs, err := runKind().all(ctx, c, filter.Equals("request_id", w.GetWaveId()), 0)
+		runs, err := runKind().All(ctx, c, filter.Equals("request_id", w.GetWaveId()), 0)
 		if err != nil {
-			return failed(err, "list the runs of wave %s", w.GetWaveId())
+			return app.Failed(err, "list the runs of wave %s", w.GetWaveId())
 		}
-		return printList(a, o, runKind(), runs)
+		return output.PrintList(a, o, runKind(), runs)
 	}
 	if flags.id != "" {
 		if w, err := getWave(ctx, c, flags.id); err == nil {
 			return startedWave(ctx, a, c, w, flags.detach, limit, show)
 		}
 	}
-	machines, err := listMachines(ctx, c, &listing{filter: flags.selector})
+	machines, err := listMachines(ctx, c, &output.Listing{Filter: flags.selector})
 	if err != nil {
 		return err
 	}
@@ -88,9 +90,9 @@ func startWave(
 	_, err = c.Waves().StartWave(ctx, req)
 	switch {
 	case len(machines) == 0:
-		return exitf(ExitNotFound, "start a wave: no machine matches %q", flags.selector)
+		return app.Exitf(app.ExitNotFound, "start a wave: no machine matches %q", flags.selector)
 	case err != nil:
-		return failed(err, "start a wave")
+		return app.Failed(err, "start a wave")
 	}
 	if err := allow(machines); err != nil {
 		return err
@@ -98,7 +100,7 @@ func startWave(
 	req.ValidateOnly = false
 	w, err := c.Waves().StartWave(ctx, req)
 	if err != nil {
-		return failed(err, "start wave %s", req.GetRequestId())
+		return app.Failed(err, "start wave %s", req.GetRequestId())
 	}
 	return startedWave(ctx, a, c, w, flags.detach, limit, show)
 }

@@ -6,34 +6,37 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func waveKind() kind[*holdfastv1.Wave] {
-	return kind[*holdfastv1.Wave]{
-		noun: "wave", list: "waves",
-		name: (*holdfastv1.Wave).GetWaveId,
-		header: []string{"WAVE", "TYPE", "PHASE", "DONE", "FAILED", "ACTIVE", "WAITING", "NOT STARTED", "TOOK", "CREATED",
+func waveKind() output.Kind[*holdfastv1.Wave] {
+	return output.Kind[*holdfastv1.Wave]{
+		Noun: "wave", List: "waves",
+		Name: (*holdfastv1.Wave).GetWaveId,
+		Header: []string{"WAVE", "TYPE", "PHASE", "DONE", "FAILED", "ACTIVE", "WAITING", "NOT STARTED", "TOOK", "CREATED",
 			"WHY"},
-		wide: []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR"},
-		row: func(w *holdfastv1.Wave, now time.Time) []any {
+		Wide: []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR"},
+		Row: func(w *holdfastv1.Wave, now time.Time) []any {
 			return []any{
 				w.GetWaveId(), w.GetType(), render.State(describe.Enum(w.GetPhase())),
-				fmt.Sprintf("%d/%d", waveDone(w), w.GetTotal()), number(waveFailures(w)), number(w.GetActive()),
-				number(w.GetWaiting()), number(w.GetNotStarted()), progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()),
-				age(now, w.GetCreatedAt()), describe.WaveWhy(w, now),
+				fmt.Sprintf("%d/%d", waveDone(w), w.GetTotal()), app.Number(waveFailures(w)), app.Number(w.GetActive()),
+				app.Number(w.GetWaiting()), app.Number(w.GetNotStarted()),
+				progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()),
+				app.Age(now, w.GetCreatedAt()), describe.WaveWhy(w, now),
 				w.GetPlanId(), w.GetMaxParallel(), w.GetMaxFailures(), w.GetPrincipal(), w.GetRetryOf(), w.GetFilter(),
 			}
 		},
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Wave, string, error) {
-			r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{Filter: q.filter, PageSize: q.size,
-				PageToken: q.token})
+		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Wave, string, error) {
+			r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{Filter: q.Filter, PageSize: q.Size,
+				PageToken: q.Token})
 			return r.GetWaves(), r.GetNextPageToken(), err
 		},
-		get: getWave,
+		Get: getWave,
 	}
 }
 

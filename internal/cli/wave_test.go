@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -82,21 +83,21 @@ func TestLeaderWave(t *testing.T) {
 		want       int
 		stderr     []string
 	}{
-		{"success", start, well, ExitOK, []string{"\nw-1: 3 machines, at most 2 at a time\n",
+		{"success", start, well, app.ExitOK, []string{"\nw-1: 3 machines, at most 2 at a time\n",
 			"\nw-1: 3 of 3 done, 0 failed. Succeeded: the runs of all machines succeeded.\n"}},
-		{"failures", start, bad, ExitRunFailed, []string{"\nw-1: 2 of 3 done, 1 failed. Stopped: 1 machine has " +
+		{"failures", start, bad, app.ExitRunFailed, []string{"\nw-1: 2 of 3 done, 1 failed. Stopped: 1 machine has " +
 			"failed, more than the limit of 0. 1 machine was not started.\n", "error: wave w-1: STOPPED: " +
 			"1 of 3 machines succeeded; failed: 1 (m-124); not started: 1 (m-125)", "holdfast wave retry w-1"}},
-		{"detached", start + " --detach", nil, ExitOK, []string{"\nw-1: 3 machines",
+		{"detached", start + " --detach", nil, app.ExitOK, []string{"\nw-1: 3 machines",
 			"\nw-1: it goes on: follow it with: holdfast wave watch w-1\n"}},
-		{"time is up", start + " --wait=1s", nil, ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
-		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, ExitOK, []string{"3 of 3 done"}},
+		{"time is up", start + " --wait=1s", nil, app.ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
+		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, app.ExitOK, []string{"3 of 3 done"}},
 		{"a plan that erases needs a confirmation",
 			strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1),
-			nil, ExitUsage, []string{"3 machines", "pass --yes"}},
-		{"no selector", "wave start --type REBOOT", nil, ExitUsage, []string{"wave start: --selector is missing"}},
-		{"cancel", "wave cancel w-1 --reason no --yes", nil, ExitOK, nil},
-		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{": 1 machine, at most"}},
+			nil, app.ExitUsage, []string{"3 machines", "pass --yes"}},
+		{"no selector", "wave start --type REBOOT", nil, app.ExitUsage, []string{"wave start: --selector is missing"}},
+		{"cancel", "wave cancel w-1 --reason no --yes", nil, app.ExitOK, nil},
+		{"retry", "wave retry w-1 --detach", nil, app.ExitOK, []string{": 1 machine, at most"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -130,7 +131,7 @@ func TestWaveWhy(t *testing.T) {
 	startCluster(t, f)
 	for _, args := range []string{"wave get w-1", "wave list"} {
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
+		c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
 		wantIn(t, "stdout", c.out.String(), "1 machine has failed, more than the limit of 0; last, m-7 (run-7) failed: "+
 			"the disk is gone. 2 machines were not started.")
 	}
@@ -142,7 +143,7 @@ func TestTokenOfWaves(t *testing.T) {
 	f.waves = &fakeWaves{wave: &holdfastv1.Wave{WaveId: "w-1", Principal: "token:ci", Phase: holdfastv1.Wave_RUNNING}}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-2", "--yes"), ExitOK)
+	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-2", "--yes"), app.ExitOK)
 	wantIn(t, "stderr", c.err.String(), "revoked token tok-2",
 		"w-1: started by token:ci, continues: end it with: holdfast wave cancel w-1\n")
 	want := `principal = "token:ci" AND (phase = RUNNING OR phase = STOPPING)`

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
 // wrongFiles are the files that the commands of testdata/wrong*.txt read.
@@ -178,7 +179,7 @@ func (s *script) run(line string) (string, int) {
 	if args[0] == "server" || args[0] == "tls" || args[0] == "gossip" {
 		return s.process(ctx, env, args)
 	}
-	code := cli.Main(ctx, cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &out, Now: time.Now,
+	code := cli.Main(ctx, app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: &out, Now: time.Now,
 		Getenv: func(key string) string { return env[key] },
 		Size:   func(io.Writer) (int, int, bool) { return 0, 0, false }}, args)
 	return out.String(), code

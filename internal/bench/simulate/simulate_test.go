@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
 	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -27,7 +28,7 @@ const asHoldfast = "SIMULATE_TEST_HOLDFAST"
 func TestMain(m *testing.M) {
 	if os.Getenv(asHoldfast) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		code := cli.Main(ctx, cli.OSStreams(), os.Args[1:], serve.Command("test"))
+		code := cli.Main(ctx, app.OSStreams(), os.Args[1:], serve.Command("test"))
 		stop()
 		os.Exit(code)
 	}

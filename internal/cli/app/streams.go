@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -48,19 +48,19 @@ func terminalSize(w io.Writer) (width, height int, ok bool) {
 	return width, height, err == nil && width > 0
 }
 
-// terminal reports whether a block can be redrawn on a writer.
-func (a *app) terminal(w io.Writer) bool {
+// Terminal reports whether a block can be redrawn on a writer.
+func (a *App) Terminal(w io.Writer) bool {
 	_, _, ok := a.Size(w)
 	return ok && a.Getenv("TERM") != "dumb"
 }
 
-// color reports whether to color output to a writer (https://no-color.org).
-func (a *app) color(w io.Writer) bool {
-	return a.terminal(w) && a.Getenv("NO_COLOR") == ""
+// Color reports whether to color output to a writer (https://no-color.org).
+func (a *App) Color(w io.Writer) bool {
+	return a.Terminal(w) && a.Getenv("NO_COLOR") == ""
 }
 
-// note prints a message, which is not data, to standard error.
-func (a *app) note(format string, args ...any) {
+// Note prints a message, which is not data, to standard error.
+func (a *App) Note(format string, args ...any) {
 	_, _ = fmt.Fprintln(a.Err, render.Clean(fmt.Sprintf(format, args...)))
 }
 
@@ -108,10 +108,10 @@ func (h noteHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h noteHandler) WithGroup(string) slog.Handler { return h }
 
 // isTerminal reports whether a reader is a terminal.
-func isTerminal(r io.Reader) bool { return terminalFile(r) != nil }
+func isTerminal(r io.Reader) bool { return TerminalFile(r) != nil }
 
-// terminalFile returns the file of a reader that is a terminal, or nil.
-func terminalFile(r io.Reader) *os.File {
+// TerminalFile returns the file of a reader that is a terminal, or nil.
+func TerminalFile(r io.Reader) *os.File {
 	if f, ok := r.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
 	}
@@ -130,9 +130,9 @@ type longWait struct {
 // longWaitKey is the key of a *longWait in the context of its calls.
 type longWaitKey struct{}
 
-// withLongWait returns the context of the calls of a command that waits until a time, or without
+// WithLongWait returns the context of the calls of a command that waits until a time, or without
 // limit if it is zero.
-func withLongWait(ctx context.Context, end time.Time) context.Context {
+func WithLongWait(ctx context.Context, end time.Time) context.Context {
 	return context.WithValue(ctx, longWaitKey{}, &longWait{end: end})
 }
 

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -34,9 +34,9 @@ var notFound = regexp.MustCompile(` "([^"]+)" not found`)
 
 // suggest adds the name that was meant to the error of a name that does not exist. It reads the
 // names from the state of the answering peer, for two seconds at most.
-func (a *app) suggest(ctx context.Context, c *client.Client, err error) error {
+func (a *App) suggest(ctx context.Context, c *client.Client, err error) error {
 	noun, is := strings.CutSuffix(client.Reason(err), "_NOT_FOUND")
-	names, known := a.names[noun]
+	names, known := a.Names[noun]
 	if _, many := errors.AsType[*severalError](err); !is || !known || many {
 		return err
 	}

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"strings"
@@ -6,61 +6,62 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/selector"
 )
 
-// pageSize is the number of resources per page, the maximum of the API.
-const pageSize = 500
+// PageSize is the number of resources per page, the maximum of the API.
+const PageSize = 500
 
-// listing holds the flags of list commands.
-type listing struct {
-	output
-	filter     string
+// Listing holds the flags of list commands.
+type Listing struct {
+	Flags
+	Filter     string
 	filterable bool // there is a --filter
 	labels     string
-	sortBy     string
-	limit      int
+	SortBy     string
+	Limit      int
 }
 
-// register adds the flags. label is true if the resources have labels.
-func (l *listing) register(cmd *cobra.Command, filterExample string, label bool) {
-	l.output.register(cmd)
+// Register adds the flags. label is true if the resources have labels.
+func (l *Listing) Register(cmd *cobra.Command, filterExample string, label bool) {
+	l.Flags.Register(cmd)
 	l.filterable = filterExample != ""
 	if l.filterable {
-		cmd.Flags().StringVar(&l.filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
-		allowEmpty(cmd.Flags(), "filter")
+		cmd.Flags().StringVar(&l.Filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
+		app.AllowEmpty(cmd.Flags(), "filter")
 	}
 	if l.filterable && label {
-		registerLabels(cmd, &l.labels)
-		allowEmpty(cmd.Flags(), "labels")
+		RegisterLabels(cmd, &l.labels)
+		app.AllowEmpty(cmd.Flags(), "labels")
 		cmd.Flags().StringSliceVarP(&l.columns, "label-columns", "L", nil, "add a column for each of these labels")
 	}
-	cmd.Flags().StringVar(&l.sortBy, "sort-by", "",
+	cmd.Flags().StringVar(&l.SortBy, "sort-by", "",
 		"sort by a field, such as created_at; -created_at reverses the order (see holdfast explain)")
-	cmd.Flags().IntVar(&l.limit, "limit", 0, "maximum number of rows (0: all)")
+	cmd.Flags().IntVar(&l.Limit, "limit", 0, "maximum number of rows (0: all)")
 }
 
-// registerLabels adds the flag of a label selector.
-func registerLabels(cmd *cobra.Command, to *string) {
+// RegisterLabels adds the flag of a label selector.
+func RegisterLabels(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVarP(to, "labels", "l", "", "only those with these labels: "+selector.Help)
 }
 
-// resolve adds the label selector to the filter.
-func (l *listing) resolve() (err error) {
-	l.filter, err = withLabels(l.filter, l.labels)
+// Resolve adds the label selector to the filter.
+func (l *Listing) Resolve() (err error) {
+	l.Filter, err = WithLabels(l.Filter, l.labels)
 	return err
 }
 
-// withLabels returns a filter of the resources that match a filter and a label selector.
-func withLabels(filter, labels string) (string, error) {
+// WithLabels returns a filter of the resources that match a filter and a label selector.
+func WithLabels(filter, labels string) (string, error) {
 	if labels == "" {
 		return filter, nil
 	}
 	chosen, err := selector.Filter(labels)
 	switch {
 	case err != nil:
-		return "", usagef("--labels: %s", err)
+		return "", app.Usagef("--labels: %s", err)
 	case strings.TrimSpace(filter) == "":
 		return chosen, nil
 	}
@@ -85,11 +86,11 @@ func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
 	var empty M
 	path, err := fields.Parse(empty.ProtoReflect().Descriptor(), name)
 	if err != nil {
-		return nil, usagef("--sort-by: %s", err)
+		return nil, app.Usagef("--sort-by: %s", err)
 	}
 	order, err := path.Order()
 	if err != nil {
-		return nil, usagef("--sort-by: %s", err)
+		return nil, app.Usagef("--sort-by: %s", err)
 	}
 	return func(x, y M) int {
 		if reverse {
@@ -99,16 +100,16 @@ func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
 	}, nil
 }
 
-// collect reads pages until the list or the limit ends. It reports whether there are more.
-func collect[T any](
+// Collect reads pages until the list or the limit ends. It reports whether there are more.
+func Collect[T any](
 	limit int, page func(size int32, token string) (items []T, next string, err error),
 ) (all []T, more bool, err error) {
 	if limit < 0 {
-		return nil, false, usagef("--limit: %d: give 0 (all) or more", limit)
+		return nil, false, app.Usagef("--limit: %d: give 0 (all) or more", limit)
 	}
 	token := ""
 	for {
-		size := pageSize
+		size := PageSize
 		if limit > 0 {
 			size = min(size, limit-len(all))
 		}
@@ -128,10 +129,10 @@ func collect[T any](
 }
 
 // noteMore notes on standard error that the list was cut.
-func noteMore(a *app, l *listing) {
+func noteMore(a *app.App, l *Listing) {
 	hint := "note: only the first %d are shown: raise --limit"
 	if l.filterable {
 		hint += ", or narrow it with --filter"
 	}
-	a.note(hint, l.limit)
+	a.Note(hint, l.Limit)
 }

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"path/filepath"
@@ -26,23 +26,23 @@ func TestNamedContextHasPrecedence(t *testing.T) {
 	over := prod
 	over.Addrs, over.Token = []string{"10.0.0.2:7400"}, "f"
 	for name, tt := range map[string]struct {
-		globals globals
+		globals Globals
 		context string // in the environment
 		want    profile.Context
 	}{
-		"the environment":                {globals{}, "", lab},
-		"a context of the environment":   {globals{}, "prod", lab},
-		"named context":                  {globals{context: "prod"}, "", prod},
-		"named, and another in the rest": {globals{context: "prod"}, "nowhere", prod},
-		"named, and other flags":         {globals{context: "prod", addr: "10.0.0.2:7400", token: "f"}, "", over},
+		"the environment":                {Globals{}, "", lab},
+		"a context of the environment":   {Globals{}, "prod", lab},
+		"named context":                  {Globals{context: "prod"}, "", prod},
+		"named, and another in the rest": {Globals{context: "prod"}, "nowhere", prod},
+		"named, and other flags":         {Globals{context: "prod", Addr: "10.0.0.2:7400", Token: "f"}, "", over},
 	} {
-		a := &app{globals: tt.globals, Streams: Streams{Getenv: func(k string) string {
+		a := &App{Globals: tt.globals, Streams: Streams{Getenv: func(k string) string {
 			if k == "HOLDFAST_CONTEXT" {
 				return tt.context
 			}
 			return env[k]
 		}}}
-		got, err := a.target()
+		got, err := a.Target()
 		if diff := cmp.Diff(tt.want, got.Context); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"log/slog"
@@ -39,7 +39,7 @@ func TestNotesOfALongWait(t *testing.T) {
 			"note: no answer from n1:7400 yet: it is starting; retrying for 10m0s more (Ctrl-C ends it)\n"},
 	} {
 		var b strings.Builder
-		ctx := withLongWait(t.Context(), tt.end)
+		ctx := WithLongWait(t.Context(), tt.end)
 		for _, why := range []string{"it waits for a leader", "it waits for a leader", "it is starting", "it is starting"} {
 			r := slog.NewRecord(now, slog.LevelWarn, "no response yet, will retry", 0)
 			r.Add("addr", "n1:7400", "err", why, "until", now.Add(28*time.Second))

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
@@ -22,29 +23,29 @@ import (
 // maxFile is the maximum size of a file, in bytes: a million machines.
 const maxFile = 512 << 20
 
-// inputs are the flags -f and -R of a command that reads documents.
-type inputs struct {
-	names     []string
+// Inputs are the flags -f and -R of a command that reads documents.
+type Inputs struct {
+	Names     []string
 	recursive bool
 }
 
-// register adds the flags. list is the plural of what the files hold.
-func (in *inputs) register(f *pflag.FlagSet, list string) {
-	f.StringArrayVarP(&in.names, "file", "f", nil,
+// Register adds the flags. list is the plural of what the files hold.
+func (in *Inputs) Register(f *pflag.FlagSet, list string) {
+	f.StringArrayVarP(&in.Names, "file", "f", nil,
 		"`file` or directory with "+list+`, YAML or JSON ("-": standard input); repeatable`)
 	f.BoolVarP(&in.recursive, "recursive", "R", false, "also read the directories in a directory")
 }
 
-// given reports whether the command line has a file.
-func (in *inputs) given() bool { return len(in.names) > 0 }
+// Given reports whether the command line has a file.
+func (in *Inputs) Given() bool { return len(in.Names) > 0 }
 
 // String returns the names for messages.
-func (in *inputs) String() string { return strings.Join(in.names, " ") }
+func (in *Inputs) String() string { return strings.Join(in.Names, " ") }
 
-// sources reads all files. Those of a directory are read in the order of their names.
-func (in *inputs) sources(a *app) ([]manifest.Source, error) {
+// Sources reads all files. Those of a directory are read in the order of their names.
+func (in *Inputs) Sources(a *app.App) ([]manifest.Source, error) {
 	var out []manifest.Source
-	for _, name := range in.names {
+	for _, name := range in.Names {
 		files := []string{name}
 		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
 			if files, err = filesOf(name, in.recursive); err != nil {
@@ -52,7 +53,7 @@ func (in *inputs) sources(a *app) ([]manifest.Source, error) {
 			}
 		}
 		for _, file := range files {
-			data, err := readFile(a, file)
+			data, err := ReadFile(a, file)
 			if err != nil {
 				return nil, err
 			}
@@ -80,37 +81,38 @@ func filesOf(dir string, recursive bool) ([]string, error) {
 		return nil, fmt.Errorf("read directory %s: %w", dir, err)
 	}
 	if len(files) == 0 {
-		return nil, usagef("read directory %s: it has no file *.yaml, *.yml or *.json (-R reads its directories too)", dir)
+		return nil, app.Usagef("read directory %s: it has no file *.yaml, *.yml or *.json (-R reads its directories too)",
+			dir)
 	}
 	return files, nil
 }
 
-// empty returns a new message.
-func empty[M proto.Message]() M {
+// NewMessage returns a new message.
+func NewMessage[M proto.Message]() M {
 	var none M
 	return none.ProtoReflect().New().Interface().(M) //nolint:forcetypeassert // the type is that of none
 }
 
-// readDocuments reads the documents of one kind.
-func readDocuments[M proto.Message](a *app, in *inputs, k kind[M]) ([]M, error) {
-	sources, err := in.sources(a)
+// ReadDocuments reads the documents of one kind.
+func ReadDocuments[M proto.Message](a *app.App, in *Inputs, k Kind[M]) ([]M, error) {
+	sources, err := in.Sources(a)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", k.list, err)
+		return nil, fmt.Errorf("read %s: %w", k.List, err)
 	}
-	docs, err := manifest.Decode(sources, k.list, empty[M])
+	docs, err := manifest.Decode(sources, k.List, NewMessage[M])
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", k.list, err)
+		return nil, fmt.Errorf("read %s: %w", k.List, err)
 	}
 	return docs, nil
 }
 
-// openFile opens a file for reading. A FIFO blocks until another process opens it for writing, or
+// OpenFile opens a file for reading. A FIFO blocks until another process opens it for writing, or
 // until the time of --timeout, if it is given.
-func openFile(a *app, name string) (*os.File, error) {
+func OpenFile(a *app.App, name string) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
 		return os.Open(name)
 	}
-	ctx, cancel := a.patience(a.root.Context(), 0)
+	ctx, cancel := a.Patience(a.Root.Context(), 0)
 	defer cancel()
 	type result struct {
 		f   *os.File
@@ -128,23 +130,23 @@ func openFile(a *app, name string) (*os.File, error) {
 		case r := <-opened:
 			return r.f, r.err
 		case <-late.C:
-			a.note("%s is a FIFO: waiting for another process to write into it", name)
+			a.Note("%s is a FIFO: waiting for another process to write into it", name)
 		case <-ctx.Done():
 			text := fmt.Sprintf("%s is a FIFO, and no other process writes into it", name)
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				text += ": give it more time than --timeout " + a.globals.timeout.String()
-				return nil, exitf(ExitTimeout, "%s", text)
+				text += ": give it more time than --timeout " + a.Globals.Timeout.String()
+				return nil, app.Exitf(app.ExitTimeout, "%s", text)
 			}
 			return nil, fmt.Errorf("%s: %w", text, ctx.Err())
 		}
 	}
 }
 
-// readFile reads a file, or standard input if the name is "-".
-func readFile(a *app, file string) ([]byte, error) {
+// ReadFile reads a file, or standard input if the name is "-".
+func ReadFile(a *app.App, file string) ([]byte, error) {
 	in := a.In
 	if file != "-" {
-		f, err := openFile(a, file)
+		f, err := OpenFile(a, file)
 		if err != nil {
 			return nil, misfit.File(file, err)
 		}
@@ -161,19 +163,19 @@ func readFile(a *app, file string) ([]byte, error) {
 	return data, nil
 }
 
-// storeEach calls store for each document, and prints the results.
-func storeEach[D any, M proto.Message](a *app, o *output, k kind[M], docs []D, what string,
+// StoreEach calls store for each document, and prints the results.
+func StoreEach[D any, M proto.Message](a *app.App, o *Flags, k Kind[M], docs []D, what string,
 	store func(doc D) (M, error)) error {
 	done, errs := make([]M, len(docs)), make([]error, len(docs))
 	for i, doc := range docs {
 		done[i], errs[i] = store(doc)
 	}
-	return printDone(a, o, k, done, errs, what)
+	return PrintDone(a, o, k, done, errs, what)
 }
 
-// printDone prints the successful documents and returns the errors of the others. Both slices
+// PrintDone prints the successful documents and returns the errors of the others. Both slices
 // have one element per document.
-func printDone[M proto.Message](a *app, o *output, k kind[M], done []M, errs []error, what string) error {
+func PrintDone[M proto.Message](a *app.App, o *Flags, k Kind[M], done []M, errs []error, what string) error {
 	var ok []M
 	var bad []error
 	for i, m := range done {
@@ -186,16 +188,16 @@ func printDone[M proto.Message](a *app, o *output, k kind[M], done []M, errs []e
 	var err error
 	switch {
 	case len(done) == 1 && len(ok) == 1:
-		err = printOne(a, o, k, ok[0])
+		err = PrintOne(a, o, k, ok[0])
 	case len(ok) > 0:
-		err = printList(a, o, k, ok)
+		err = PrintList(a, o, k, ok)
 	}
 	if err != nil {
 		return err
 	}
-	return several(bad, len(done), what)
+	return app.Several(bad, len(done), what)
 }
 
-// parallel is the number of documents that are stored at once: peers commit concurrent writes
+// Parallel is the number of documents that are stored at once: peers commit concurrent writes
 // together.
-const parallel = 16
+const Parallel = 16

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -31,7 +31,8 @@ const (
 	ExitUnavailable = 7
 )
 
-const exitCodeHelp = `Exit codes:
+// ExitCodeHelp is the part of the help that lists the exit codes.
+const ExitCodeHelp = `Exit codes:
   0  ok
   1  error
   2  the command line, or a value in it or in a file, is invalid
@@ -41,13 +42,14 @@ const exitCodeHelp = `Exit codes:
   6  time is up
   7  no leader, or no peer answers`
 
-// usageError is a command line that is wrong in any state of the cluster.
-type usageError struct{ msg string }
+// UsageError is a command line that is wrong in any state of the cluster.
+type UsageError struct{ msg string }
 
-func (e *usageError) Error() string { return e.msg }
+// Error implements error.
+func (e *UsageError) Error() string { return e.msg }
 
-// usagef returns a *usageError.
-func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+// Usagef returns a *UsageError.
+func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 // ExitCode returns the exit code for the error of a command. An error with a method ExitCode()
 // int decides itself.
@@ -59,7 +61,7 @@ func ExitCode(err error) int {
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
 	}
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if _, ok := errors.AsType[*UsageError](err); ok {
 		return ExitUsage
 	}
 	if _, ok := errors.AsType[*manifest.Error](err); ok {
@@ -105,8 +107,8 @@ func (e *codeError) Error() string { return e.msg }
 // package.
 func (e *codeError) ExitCode() int { return e.code }
 
-// exitf returns an error with an exit code of its own. Without a message it is not printed.
-func exitf(code int, format string, args ...any) error {
+// Exitf returns an error with an exit code of its own. Without a message it is not printed.
+func Exitf(code int, format string, args ...any) error {
 	return &codeError{code, fmt.Sprintf(format, args...)}
 }
 
@@ -161,8 +163,8 @@ func shorthands(cmd *cobra.Command) []string {
 	return all
 }
 
-// flagTrouble returns the error of a flag as text: name, value, cause.
-func flagTrouble(cmd *cobra.Command, err error) string {
+// FlagTrouble returns the error of a flag as text: name, value, cause.
+func FlagTrouble(cmd *cobra.Command, err error) string {
 	invalid := (*pflag.InvalidValueError)(nil)
 	if !errors.As(err, &invalid) {
 		if m := shorthand.FindStringSubmatch(err.Error()); m != nil {

@@ -1,10 +1,11 @@
-package cli
+package output
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -13,14 +14,14 @@ import (
 func TestPrintingRedacts(t *testing.T) {
 	made := &holdfastv1.CreateTokenResponse{Token: &holdfastv1.Token{TokenId: "tok-1"}, Secret: "hunter2"}
 	for _, reveal := range []bool{false, true} {
-		for _, format := range []string{formatJSON, formatYAML} {
+		for _, format := range []string{FormatJSON, FormatYAML} {
 			var out strings.Builder
-			a := &app{Streams: Streams{Out: &out, Now: time.Now}}
-			k := kind[*holdfastv1.CreateTokenResponse]{list: "made", reveal: reveal}
-			if err := printOne(a, &output{format: format}, k, made); err != nil {
+			a := &app.App{Streams: app.Streams{Out: &out, Now: time.Now}}
+			k := Kind[*holdfastv1.CreateTokenResponse]{List: "made", Reveal: reveal}
+			if err := PrintOne(a, &Flags{Format: format}, k, made); err != nil {
 				t.Fatal(err)
 			}
-			if err := printList(a, &output{format: format}, k, []*holdfastv1.CreateTokenResponse{made}); err != nil {
+			if err := PrintList(a, &Flags{Format: format}, k, []*holdfastv1.CreateTokenResponse{made}); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Count(out.String(), "hunter2"); (got != 0) != reveal {

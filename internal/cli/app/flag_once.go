@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"errors"
@@ -11,24 +11,24 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// mayBeEmpty is the annotation of a flag that takes an empty value, because "" clears something or
+// MayBeEmpty is the annotation of a flag that takes an empty value, because "" clears something or
 // selects all.
-const mayBeEmpty = "holdfast_may_be_empty"
+const MayBeEmpty = "holdfast_may_be_empty"
 
-// allowEmpty lets flags take an empty value.
-func allowEmpty(f *pflag.FlagSet, names ...string) {
+// AllowEmpty lets flags take an empty value.
+func AllowEmpty(f *pflag.FlagSet, names ...string) {
 	for _, name := range names {
-		_ = f.SetAnnotation(name, mayBeEmpty, nil) // it fails only for a flag that does not exist
+		_ = f.SetAnnotation(name, MayBeEmpty, nil) // it fails only for a flag that does not exist
 	}
 }
 
-// checkFlags makes flags, and those of the commands below one, refuse an empty value, which is
+// CheckFlags makes flags, and those of the commands below one, refuse an empty value, which is
 // usually a variable of a shell that is not set, and a second one, of which the first would be
 // lost. While off is true, they take all: a shell completes a line that is not complete.
-func checkFlags(off *bool, cmd *cobra.Command, sets ...*pflag.FlagSet) {
+func CheckFlags(off *bool, cmd *cobra.Command, sets ...*pflag.FlagSet) {
 	for _, set := range sets {
 		set.VisitAll(func(f *pflag.Flag) {
-			_, empty := f.Annotations[mayBeEmpty]
+			_, empty := f.Annotations[MayBeEmpty]
 			switch v := f.Value.(type) {
 			case *onceValue, *manyValue: // of the parent
 			case pflag.SliceValue:
@@ -39,7 +39,7 @@ func checkFlags(off *bool, cmd *cobra.Command, sets ...*pflag.FlagSet) {
 		})
 	}
 	for _, sub := range cmd.Commands() {
-		checkFlags(off, sub, sub.Flags(), sub.PersistentFlags())
+		CheckFlags(off, sub, sub.Flags(), sub.PersistentFlags())
 	}
 }
 

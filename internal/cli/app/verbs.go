@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -10,44 +10,44 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
-// parent turns cmd into a group: alone it prints its help, and an unknown word is a usage
+// Parent turns cmd into a group: alone it prints its help, and an unknown word is a usage
 // error.
-func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+func Parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return unknownCommand(cmd, args)
+		return UnknownCommand(cmd, args)
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
 }
 
-// didYouMean returns the name that a mistyped one was meant to be, as a question, or "".
-func didYouMean(written string, names []string) string {
+// DidYouMean returns the name that a mistyped one was meant to be, as a question, or "".
+func DidYouMean(written string, names []string) string {
 	if guess := nearest.Of(written, names); guess != "" {
 		return ": did you mean " + guess + "?"
 	}
 	return ""
 }
 
-// exactly requires these arguments, which the usage line names.
-func exactly(names ...string) cobra.PositionalArgs { return between(len(names), len(names), names...) }
+// Exactly requires these arguments, which the usage line names.
+func Exactly(names ...string) cobra.PositionalArgs { return Between(len(names), len(names), names...) }
 
-// atLeast requires one or more of these arguments.
-func atLeast(name string) cobra.PositionalArgs { return between(1, 1<<30, name) }
+// AtLeast requires one or more of these arguments.
+func AtLeast(name string) cobra.PositionalArgs { return Between(1, 1<<30, name) }
 
-// between requires a number of arguments; the error names the missing ones.
-func between(low, high int, names ...string) cobra.PositionalArgs {
+// Between requires a number of arguments; the error names the missing ones.
+func Between(low, high int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < low:
-			return usagef("%s: %s is missing: usage: %s", cmd.CommandPath(), names[len(args)], cmd.UseLine())
+			return Usagef("%s: %s is missing: usage: %s", cmd.CommandPath(), names[len(args)], cmd.UseLine())
 		case len(args) > high:
 			msg := fmt.Sprintf("%s: unexpected argument %q", cmd.CommandPath(), args[high])
 			msg += otherWay(cmd, args[high])
-			return usagef("%s: usage: %s", msg, cmd.UseLine())
+			return Usagef("%s: usage: %s", msg, cmd.UseLine())
 		}
 		return nil
 	}
@@ -71,8 +71,8 @@ func otherWay(cmd *cobra.Command, arg string) string {
 	return ""
 }
 
-// asUsage returns the check of arguments of another package's command with usage errors.
-func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
+// AsUsage returns the check of arguments of another package's command with usage errors.
+func AsUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	if check == nil {
 		return nil
 	}
@@ -81,13 +81,13 @@ func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if err == nil || ExitCode(err) != ExitError {
 			return err
 		}
-		return usagef("%s: see: %s --help", err, cmd.CommandPath())
+		return Usagef("%s: see: %s --help", err, cmd.CommandPath())
 	}
 }
 
-// usageTemplate returns cobra's template without the "[flags]" line of groups. client selects
+// UsageTemplate returns cobra's template without the "[flags]" line of groups. client selects
 // whether to show the client flags.
-func usageTemplate(client bool) string {
+func UsageTemplate(client bool) string {
 	global := ""
 	if client {
 		global = `{{if .HasParent}}
@@ -129,9 +129,9 @@ func typedName(f *pflag.Flag) string {
 	return f.Name
 }
 
-// sameFlag lets --filter and --selector stand for each other in all commands that have one of them:
+// SameFlag lets --filter and --selector stand for each other in all commands that have one of them:
 // both take a filter.
-func sameFlag(cmd *cobra.Command) {
+func SameFlag(cmd *cobra.Command) {
 	for _, name := range [][2]string{{"filter", "selector"}, {"selector", "filter"}} {
 		has, other := name[0], name[1]
 		if cmd.Flags().Lookup(has) == nil || cmd.Flags().Lookup(other) != nil {
@@ -152,6 +152,6 @@ func sameFlag(cmd *cobra.Command) {
 		})
 	}
 	for _, sub := range cmd.Commands() {
-		sameFlag(sub)
+		SameFlag(sub)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -19,14 +20,14 @@ const (
 	frame  = 50 * time.Millisecond
 )
 
-// drawRuns draws events as a block on a terminal until the watch ends.
-func drawRuns(ctx context.Context, a *app, w io.Writer, steps bool, watch watcher) error {
-	return drawRunsBelow(ctx, a, w, func() []render.Line { return nil }, steps, watch)
+// DrawRuns draws events as a block on a terminal until the watch ends.
+func DrawRuns(ctx context.Context, a *app.App, w io.Writer, steps bool, watch Watcher) error {
+	return DrawRunsBelow(ctx, a, w, func() []render.Line { return nil }, steps, watch)
 }
 
-// drawRunsBelow is drawRuns with lines above the block.
-func drawRunsBelow(
-	ctx context.Context, a *app, w io.Writer, head func() []render.Line, steps bool, watch watcher,
+// DrawRunsBelow is DrawRuns with lines above the block.
+func DrawRunsBelow(
+	ctx context.Context, a *app.App, w io.Writer, head func() []render.Line, steps bool, watch Watcher,
 ) error {
 	events := make(chan *holdfastv1.RunEvent)
 	g, ctx := errgroup.WithContext(ctx)
@@ -46,10 +47,10 @@ func drawRunsBelow(
 }
 
 // drawBlock redraws the head and the board until the events end.
-func drawBlock(a *app,
+func drawBlock(a *app.App,
 	w io.Writer, head func() []render.Line, board *progress.Board, events <-chan *holdfastv1.RunEvent,
 ) error {
-	block := render.NewBlock(render.Unwrap(w), a.color(w)) // its lines are clean
+	block := render.NewBlock(render.Unwrap(w), a.Color(w)) // its lines are clean
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
 	var above []render.Line
@@ -83,5 +84,5 @@ func drawBlock(a *app,
 	}
 }
 
-// watcher calls f for each event until the stream ends.
-type watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error
+// Watcher calls f for each event until the stream ends.
+type Watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"fmt"
@@ -12,35 +12,35 @@ import (
 
 // Output formats.
 const (
-	formatTable = "table"
-	formatWide  = "wide"
-	formatJSON  = "json"
-	formatYAML  = "yaml"
-	formatName  = "name"
+	FormatTable = "table"
+	FormatWide  = "wide"
+	FormatJSON  = "json"
+	FormatYAML  = "yaml"
+	FormatName  = "name"
 )
 
 func formats() []string {
-	return []string{formatTable, formatWide, formatJSON, formatYAML, formatName}
+	return []string{FormatTable, FormatWide, FormatJSON, FormatYAML, FormatName}
 }
 
-// output is the format and style in which a command prints resources.
-type output struct {
-	format    string // its name, or an expression: jsonpath=…, go-template=… or custom-columns=…
-	noHeaders bool
+// Flags is the format and style in which a command prints resources.
+type Flags struct {
+	Format    string // its name, or an expression: jsonpath=…, go-template=… or custom-columns=…
+	NoHeaders bool
 	columns   []string               // labels that tables show in a column of their own
 	expr      *expression.Expression // nil unless the format is one
 	custom    []expression.Column    // of custom-columns; nil with any other format
 }
 
 // String implements pflag.Value.
-func (o *output) String() string { return o.format }
+func (o *Flags) String() string { return o.Format }
 
 // Type implements pflag.Value.
-func (o *output) Type() string { return "format" }
+func (o *Flags) Type() string { return "format" }
 
 // Set implements pflag.Value.
-func (o *output) Set(v string) error {
-	o.format, o.expr, o.custom = v, nil, nil
+func (o *Flags) Set(v string) error {
+	o.Format, o.expr, o.custom = v, nil, nil
 	if slices.Contains(formats(), v) {
 		return nil
 	}
@@ -58,25 +58,25 @@ func (o *output) Set(v string) error {
 	return err
 }
 
-// register adds the flags of the output. A command that changes something names the shapes of its
+// Register adds the flags of the output. A command that changes something names the shapes of its
 // documents, of which --output must fit one.
-func (o *output) register(cmd *cobra.Command, prints ...expression.Shape) {
+func (o *Flags) Register(cmd *cobra.Command, prints ...expression.Shape) {
 	if len(prints) > 0 {
 		cmd.RunE = o.before(cmd.RunE, prints)
 	}
-	o.format = formatTable
+	o.Format = FormatTable
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(),
 		", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print tables without a header")
+	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "print tables without a header")
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=",
 		"go-template=", "custom-columns="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
-func (o *output) wide() bool { return o.format == formatWide }
+func (o *Flags) wide() bool { return o.Format == FormatWide }
 
-// structured reports whether whole messages are printed, or the result of an expression.
-func (o *output) structured() bool { return !o.table() && o.format != formatName }
+// Structured reports whether whole messages are printed, or the result of an expression.
+func (o *Flags) Structured() bool { return !o.Table() && o.Format != FormatName }
 
-// table reports whether tables are printed.
-func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }
+// Table reports whether tables are printed.
+func (o *Flags) Table() bool { return o.Format == FormatTable || o.Format == FormatWide }

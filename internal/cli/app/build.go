@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"cmp"
@@ -6,17 +6,17 @@ import (
 	"runtime/debug"
 )
 
-// build describes this binary.
-type build struct {
+// Build describes this binary.
+type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// thisBuild returns the build of a version, with the data stamped by the Go tool.
-func thisBuild(version string) build {
-	b := build{Version: cmp.Or(version, "unknown"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// ThisBuild returns the build of a version, with the data stamped by the Go tool.
+func ThisBuild(version string) Build {
+	b := Build{Version: cmp.Or(version, "unknown"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
-// unknownCommand returns the error for a word that is no command of group, with the commands that
+// UnknownCommand returns the error for a word that is no command of group, with the commands that
 // may have been meant.
-func unknownCommand(group *cobra.Command, args []string) error {
+func UnknownCommand(group *cobra.Command, args []string) error {
 	msg := fmt.Sprintf("unknown command %q for %q", args[0], group.CommandPath())
 	if like := meant(group, args); len(like) > 0 {
 		msg += fmt.Sprintf(": did you mean %s?", strings.Join(like, " or "))
 	} else if verbs := names(group); group.HasParent() && len(verbs) <= maxVerbs {
 		msg += ": it has " + strings.Join(verbs, ", ")
 	}
-	return usagef("%s: see: %s --help", msg, group.CommandPath())
+	return Usagef("%s: see: %s --help", msg, group.CommandPath())
 }
 
 // maxVerbs is the maximum number of verbs of a group that a message lists.
@@ -73,7 +73,7 @@ func verbFirst(root *cobra.Command, args []string) []string {
 		if len(verbs) == 0 {
 			verbs = likely(group, args[0])
 		}
-		return prefixed(group.CommandPath()+" ", verbs)
+		return Prefixed(group.CommandPath()+" ", verbs)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func elsewhere(group *cobra.Command, name string) []string {
 	}
 	if len(found) == 0 {
 		for _, group := range root.Commands() {
-			found = append(found, prefixed(group.CommandPath()+" ", sameMeaning(group, name))...)
+			found = append(found, Prefixed(group.CommandPath()+" ", sameMeaning(group, name))...)
 		}
 	}
 	if len(found) <= most {

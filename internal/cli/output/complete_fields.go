@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 )
 
@@ -25,15 +26,15 @@ func completeFields(cmd *cobra.Command, md protoreflect.MessageDescriptor) {
 	}
 	complete("sort-by", func(part string) []string {
 		_, reverse := strings.CutPrefix(part, "-")
-		return prefixed(map[bool]string{true: "-"}[reverse], fields.Sortable(md))
+		return app.Prefixed(map[bool]string{true: "-"}[reverse], fields.Sortable(md))
 	}, cobra.ShellCompDirectiveNoFileComp)
-	complete("filter", func(part string) []string { return filterWords(md, part) },
+	complete("filter", func(part string) []string { return FilterWords(md, part) },
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 }
 
-// filterWords returns a filter with each possible next word: a field, a comparison, a value, or AND
+// FilterWords returns a filter with each possible next word: a field, a comparison, a value, or AND
 // and OR.
-func filterWords(md protoreflect.MessageDescriptor, part string) []string {
+func FilterWords(md protoreflect.MessageDescriptor, part string) []string {
 	done := part[:strings.LastIndexAny(part, " (")+1]
 	words := strings.Fields(strings.NewReplacer("(", " ", ")", " ").Replace(done))
 	last := func(n int) string {
@@ -45,11 +46,11 @@ func filterWords(md protoreflect.MessageDescriptor, part string) []string {
 	operators := []string{"=", "!=", "<", "<=", ">", ">=", ":"}
 	switch {
 	case slices.Contains([]string{"", "AND", "OR", "NOT"}, last(1)):
-		return prefixed(done, fields.Sortable(md))
+		return app.Prefixed(done, fields.Sortable(md))
 	case slices.Contains(operators, last(1)):
-		return prefixed(done, fields.Values(md, last(2)))
+		return app.Prefixed(done, fields.Values(md, last(2)))
 	case slices.Contains(operators, last(2)):
-		return prefixed(done, []string{"AND ", "OR "})
+		return app.Prefixed(done, []string{"AND ", "OR "})
 	}
-	return prefixed(done, []string{"= ", "!= "})
+	return app.Prefixed(done, []string{"= ", "!= "})
 }

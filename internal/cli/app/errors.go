@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -21,8 +21,8 @@ type opError struct {
 	err error
 }
 
-// failed wraps the error of a call; nil stays nil.
-func failed(err error, op string, args ...any) error {
+// Failed wraps the error of a call; nil stays nil.
+func Failed(err error, op string, args ...any) error {
 	if err == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func failed(err error, op string, args ...any) error {
 
 // Error returns one line. Unwrap returns the status, so the exit code is kept.
 func (e *opError) Error() string {
-	msg := e.op + ": " + reason(e.err)
+	msg := e.op + ": " + Reason(e.err)
 	if hint := hint(e.err); hint != "" {
 		msg += ": " + hint
 	}
@@ -40,8 +40,8 @@ func (e *opError) Error() string {
 
 func (e *opError) Unwrap() error { return e.err }
 
-// reason returns the server's message without gRPC's prefix.
-func reason(err error) string {
+// Reason returns the server's message without gRPC's prefix.
+func Reason(err error) string {
 	if call, ok := errors.AsType[*client.CallError](err); ok {
 		// The operation is already in the message.
 		_, why, _ := strings.Cut(call.Error(), ": ")
@@ -157,8 +157,8 @@ func inWords(err error) string {
 	return text
 }
 
-// printError writes an error as one line, and each field violation as another.
-func printError(s Streams, err error) {
+// PrintError writes an error as one line, and each field violation as another.
+func PrintError(s Streams, err error) {
 	var b strings.Builder
 	write := func(indent string, err error) {
 		fmt.Fprintf(&b, "%s\n", render.Clean(inWords(err)))
@@ -192,9 +192,9 @@ type severalError struct {
 func (e *severalError) Error() string { return e.msg }
 func (e *severalError) Unwrap() error { return e.errs[0] }
 
-// several joins the errors of n operations, most of which may have succeeded. A single error is
+// Several joins the errors of n operations, most of which may have succeeded. A single error is
 // returned as it is.
-func several(errs []error, n int, what string) error {
+func Several(errs []error, n int, what string) error {
 	switch {
 	case len(errs) == 0:
 		return nil

@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"fmt"
@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// ttl is a duration that accepts days.
-type ttl time.Duration
+// TTL is a duration that accepts days.
+type TTL time.Duration
 
-// never is the ttl of a token that does not expire.
-const never ttl = -1
+// Never is the ttl of a token that does not expire.
+const Never TTL = -1
 
 // String implements pflag.Value.
-func (d *ttl) String() string {
+func (d *TTL) String() string {
 	switch *d {
 	case 0:
 		return ""
-	case never:
+	case Never:
 		return "never"
 	}
 	return time.Duration(*d).String()
 }
 
 // Type implements pflag.Value.
-func (d *ttl) Type() string { return "duration" }
+func (d *TTL) Type() string { return "duration" }
 
 // Set implements pflag.Value.
-func (d *ttl) Set(s string) error {
+func (d *TTL) Set(s string) error {
 	if s == "never" {
-		*d = never
+		*d = Never
 		return nil
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n > 0 {
-			*d = ttl(time.Duration(n) * 24 * time.Hour)
+			*d = TTL(time.Duration(n) * 24 * time.Hour)
 			return nil
 		}
 	}
@@ -43,6 +43,6 @@ func (d *ttl) Set(s string) error {
 	if err != nil || v < time.Second {
 		return fmt.Errorf("%q is not a time of at least a second, such as 90d or 12h, or never", s)
 	}
-	*d = ttl(v)
+	*d = TTL(v)
 	return nil
 }

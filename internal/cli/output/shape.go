@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"cmp"
@@ -12,16 +12,17 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/expression"
 	"github.com/holdfast-metal/holdfast/internal/misfit"
 )
 
 // check returns an error if an expression or a column names a field that documents do not have. The
 // documents of a list are under its key.
-func (o *output) check(of expression.Shape, list string) error {
+func (o *Flags) check(of expression.Shape, list string) error {
 	for _, c := range o.custom {
 		if err := c.Check(of); err != nil {
-			return usagef("--output: %s", err)
+			return app.Usagef("--output: %s", err)
 		}
 	}
 	if o.expr == nil {
@@ -31,23 +32,23 @@ func (o *output) check(of expression.Shape, list string) error {
 		of = listShape(list, of)
 	}
 	if err := o.expr.Check(of); err != nil {
-		return usagef("--output: %s", err)
+		return app.Usagef("--output: %s", err)
 	}
 	return nil
 }
 
-// shapes returns the shapes of the documents that a command may print of a kind: one, or a list.
-func shapes[M proto.Message](k kind[M]) []expression.Shape {
+// Shapes returns the shapes of the documents that a command may print of a kind: one, or a list.
+func Shapes[M proto.Message](k Kind[M]) []expression.Shape {
 	of := shapeOf[M]()
-	if k.list == "" {
+	if k.List == "" {
 		return []expression.Shape{of}
 	}
-	return []expression.Shape{of, listShape(k.list, of)}
+	return []expression.Shape{of, listShape(k.List, of)}
 }
 
 // before returns a run of a command that checks --output first. A refusal after a change would hide
 // its result, such as a new token.
-func (o *output) before(
+func (o *Flags) before(
 	run func(*cobra.Command, []string) error, shapes []expression.Shape,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -103,9 +104,9 @@ func messageShape(md protoreflect.MessageDescriptor, is string) expression.Shape
 	}}
 }
 
-// documentShape returns the shape of a document that is no message of the API, from the JSON names
+// DocumentShape returns the shape of a document that is no message of the API, from the JSON names
 // of its Go type. is names it in errors.
-func documentShape[D any](is string) expression.Shape { return goShape(reflect.TypeFor[D](), is) }
+func DocumentShape[D any](is string) expression.Shape { return goShape(reflect.TypeFor[D](), is) }
 
 func goShape(t reflect.Type, is string) expression.Shape {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
