@@ -45,7 +45,7 @@ func importRules() []importRule {
 		"go.etcd.io/bbolt", module + "/fsm/...", module + "/cluster/...", module + "/providers/...",
 	}
 	// Packages that belong in tests only.
-	tests := []string{module + "/providers/providertest", "testing/..."}
+	tests := []string{module + "/providers/providertest", module + "/internal/cli/clitest", "testing/..."}
 	return []importRule{
 		{part: ".", tests: []string{"proto/holdfast/..."}}, // these tests
 		{part: "proto/holdfast/..."},
@@ -108,6 +108,8 @@ func importRules() []importRule {
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},
 		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
+		{part: "internal/cli/clitest", may: []string{"proto/...", "client", "fsm", "fsm/fsmtest", "internal/cli",
+			"internal/cli/app"}},
 		{part: "internal/cli/app", may: []string{"client", "internal/cli/flagerror", "internal/cli/login",
 			"internal/cli/manifest", "internal/cli/profile", "internal/cli/render", "internal/misfit", "internal/nearest",
 		}, never: tests},

@@ -1,9 +1,10 @@
-package cli
+package cli_test
 
 import (
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -15,10 +16,10 @@ func TestApplyDryRunChecks(t *testing.T) {
 		"pool_id: new\nlabels: {\"a b\": x}\n":                   `pool.labels: key "a b" is not`,
 		"pool_id: pool-1\ngpu_type: \"a\\nb\"\n":                 `pool.gpu_type: must be one line`,
 	} {
-		f := startCluster(t, fixture())
-		c := command{in: doc}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitUsage)
-		wantIn(t, "stderr", c.err.String(), want)
+		f := clitest.Start(t, clitest.Fixture())
+		c := clitest.Command{In: doc}
+		c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitUsage)
+		clitest.WantIn(t, "stderr", c.Err.String(), want)
 		if got := changes(f); len(got) > 0 {
 			t.Errorf("%s: got changes %v, want none", doc, got)
 		}
@@ -31,13 +32,13 @@ func TestApplyRegion(t *testing.T) {
 		{"pool_id: managed\nregion: US\n", "0 created, 0 updated, 1 unchanged"}, // its manager reports it
 		{"pool_id: own\nregion: US\n", `region: (none) → "US"`},
 	} {
-		f := fixture()
-		f.pools = append(f.pools, &holdfastv1.Pool{PoolId: "own", Declared: true, Provider: "generic"},
+		f := clitest.Fixture()
+		f.Pools = append(f.Pools, &holdfastv1.Pool{PoolId: "own", Declared: true, Provider: "generic"},
 			&holdfastv1.Pool{PoolId: "managed", Declared: true, Provider: "generic", Status: holdfastv1.Pool_HEALTHY,
 				Region: "EU"})
-		startCluster(t, f)
-		c := command{in: tt.doc}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitOK)
-		wantIn(t, "out", c.out.String(), tt.want)
+		clitest.Start(t, f)
+		c := clitest.Command{In: tt.doc}
+		c.WantCode(t, c.Run(t, f, "apply", "-f", "-"), app.ExitOK)
+		clitest.WantIn(t, "out", c.Out.String(), tt.want)
 	}
 }

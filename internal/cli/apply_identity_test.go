@@ -122,6 +122,14 @@ func drawValue(t *rapid.T, fd protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.EnumKind:
 		n := rapid.IntRange(0, fd.Enum().Values().Len()-1).Draw(t, "enum")
 		return protoreflect.ValueOfEnum(fd.Enum().Values().Get(n).Number())
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte("x"))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(1)
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(1)
+	case protoreflect.FloatKind:
+		return protoreflect.ValueOfFloat32(1)
 	}
-	return example(fd)
+	return protoreflect.ValueOfFloat64(1)
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -44,35 +45,35 @@ func TestPrune(t *testing.T) {
 		{"without --prune", "-l a=b", file, "", false, app.ExitUsage, "", "", "-l and --yes go with --prune"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := fixture()
-			f.refuse = func(r proto.Message) error {
+			f := clitest.Fixture()
+			f.Refuse = func(r proto.Message) error {
 				if _, ok := r.(*holdfastv1.UpdateMachineRequest); ok && tt.refuse {
-					return refusal(t, codes.FailedPrecondition, "it has an active run")
+					return clitest.Refusal(t, codes.FailedPrecondition, "it has an active run")
 				}
 				return nil
 			}
-			startCluster(t, f)
+			clitest.Start(t, f)
 			name := t.TempDir() + "/site.yaml"
 			if err := os.WriteFile(name, []byte(tt.in), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c := command{in: tt.answer + "\n", terminal: tt.answer != "", answers: tt.answer != ""}
-			c.wantCode(t, c.run(t, f, append([]string{"apply", "-f", name}, strings.Fields(tt.args)...)...), tt.code)
-			wantIn(t, "stdout", c.out.String(), tt.out)
-			wantIn(t, "stderr", c.err.String(), tt.err)
+			c := clitest.Command{In: tt.answer + "\n", Terminal: tt.answer != "", Answers: tt.answer != ""}
+			c.WantCode(t, c.Run(t, f, append([]string{"apply", "-f", name}, strings.Fields(tt.args)...)...), tt.code)
+			clitest.WantIn(t, "stdout", c.Out.String(), tt.out)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
 			var got []string
-			for _, r := range asked[*holdfastv1.DeleteMachineRequest](f) {
+			for _, r := range clitest.Asked[*holdfastv1.DeleteMachineRequest](f) {
 				got = append(got, r.GetMachineId())
 			}
 			if strings.Join(got, " ") != tt.deleted {
 				t.Errorf("got deleted %v, want %s", got, tt.deleted)
 			}
-			for _, r := range asked[*holdfastv1.UpdateMachineRequest](f) {
+			for _, r := range clitest.Asked[*holdfastv1.UpdateMachineRequest](f) {
 				if r.GetMachine().GetLabels()["site"] != "fra" {
 					t.Errorf("got labels %v, want site=fra", r.GetMachine().GetLabels())
 				}
 			}
-			for _, r := range asked[*holdfastv1.ListMachinesRequest](f) {
+			for _, r := range clitest.Asked[*holdfastv1.ListMachinesRequest](f) {
 				if r.GetFilter() != `labels."site" = "fra"` {
 					t.Errorf("got filter %s", r.GetFilter())
 				}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -56,34 +58,35 @@ machine m-new created
 `
 
 func TestApply(t *testing.T) {
-	f := startCluster(t, fixture())
-	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitError)
+	f := clitest.Start(t, clitest.Fixture())
+	c := clitest.Command{In: site}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitError)
 	want := strings.NewReplacer(" updated\n", " would be updated\n", " created\n", " would be created\n",
 		"2 created, 2 updated", "dry run: 2 to create, 2 to update").Replace(siteDone)
-	if diff := cmp.Diff(want, c.out.String()); diff != "" {
+	if diff := cmp.Diff(want, c.Out.String()); diff != "" {
 		t.Errorf("dry run (-want +got):\n%s", diff)
 	}
-	if n := len(asked[*holdfastv1.RegisterMachineRequest](f)) + len(asked[*holdfastv1.UpdateMachineRequest](f)); n > 0 {
+	made := clitest.Asked[*holdfastv1.RegisterMachineRequest](f)
+	if n := len(made) + len(clitest.Asked[*holdfastv1.UpdateMachineRequest](f)); n > 0 {
 		t.Errorf("got %d written machines, want 0", n)
 	}
-	for _, r := range asked[*holdfastv1.CreatePlanRequest](f) {
+	for _, r := range clitest.Asked[*holdfastv1.CreatePlanRequest](f) {
 		if !r.GetValidateOnly() {
 			t.Errorf("dry run: got stored plan %s", r.GetPlan().GetPlanId())
 		}
 	}
-	for _, r := range asked[*holdfastv1.AddImageRequest](f) {
+	for _, r := range clitest.Asked[*holdfastv1.AddImageRequest](f) {
 		if !r.GetValidateOnly() {
 			t.Errorf("dry run: got stored image %s", r.GetImage().GetName())
 		}
 	}
 
-	c = command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitOK)
-	if diff := cmp.Diff(siteDone, c.out.String()); diff != "" {
+	c = clitest.Command{In: site}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-"), app.ExitOK)
+	if diff := cmp.Diff(siteDone, c.Out.String()); diff != "" {
 		t.Errorf("out (-want +got):\n%s", diff)
 	}
-	updates := asked[*holdfastv1.UpdateMachineRequest](f)
+	updates := clitest.Asked[*holdfastv1.UpdateMachineRequest](f)
 	if len(updates) != 1 {
 		t.Fatalf("got %d updates of machines, want 1", len(updates))
 	}
@@ -95,7 +98,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("got update %v, want that of the file", m)
 	}
 	var stored []string
-	for _, r := range asked[*holdfastv1.CreatePlanRequest](f) {
+	for _, r := range clitest.Asked[*holdfastv1.CreatePlanRequest](f) {
 		if !r.GetValidateOnly() {
 			stored = append(stored, r.GetPlan().GetPlanId())
 		}
@@ -106,12 +109,12 @@ func TestApply(t *testing.T) {
 }
 
 func TestApplyPools(t *testing.T) {
-	f := startCluster(t, fixture())
-	old := f.pools[0]
-	c := command{in: "pool_id: " + old.GetPoolId() + "\ngpu_type: H200\n---\npool_id: another\n"}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitOK)
-	wantIn(t, "out", c.out.String(), `→ "H200"`, "pool another created", "1 created, 1 updated, 0 unchanged")
-	for _, r := range asked[*holdfastv1.CreatePoolRequest](f) {
+	f := clitest.Start(t, clitest.Fixture())
+	old := f.Pools[0]
+	c := clitest.Command{In: "pool_id: " + old.GetPoolId() + "\ngpu_type: H200\n---\npool_id: another\n"}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-"), app.ExitOK)
+	clitest.WantIn(t, "out", c.Out.String(), `→ "H200"`, "pool another created", "1 created, 1 updated, 0 unchanged")
+	for _, r := range clitest.Asked[*holdfastv1.CreatePoolRequest](f) {
 		if p := r.GetPool(); p.GetPoolId() == old.GetPoolId() && (p.GetProvider() != old.GetProvider() ||
 			!cmp.Equal(p.GetLabels(), old.GetLabels()) && len(old.GetLabels()) > 0) {
 			t.Errorf("got request %v, want the fields missing in the file as in %v", p, old)
@@ -136,24 +139,24 @@ func TestApplyInOrder(t *testing.T) {
 		err   string // of the server, for the machine
 	}{{"pilm", ""}, {"mlip", ""}, {"lmpi", ""}, {"impl", ""}, {"mpil", refused}} {
 		t.Run(tt.order+tt.err, func(t *testing.T) {
-			f := fixture()
-			f.refuse = func(r proto.Message) error {
+			f := clitest.Fixture()
+			f.Refuse = func(r proto.Message) error {
 				if _, ok := r.(*holdfastv1.RegisterMachineRequest); ok && tt.err != "" {
-					return refusal(t, codes.InvalidArgument, tt.err)
+					return clitest.Refusal(t, codes.InvalidArgument, tt.err)
 				}
 				return nil
 			}
-			startCluster(t, f)
-			var c command
+			clitest.Start(t, f)
+			var c clitest.Command
 			for _, k := range []byte(tt.order) {
-				c.in += "---\n" + docs[k]
+				c.In += "---\n" + docs[k]
 			}
 			code := app.ExitOK
 			if tt.err != "" {
 				code = app.ExitUsage
 			}
-			c.wantCode(t, c.run(t, f, "apply", "-f", "-"), code)
-			wantIn(t, "stderr", c.err.String(), tt.err)
+			c.WantCode(t, c.Run(t, f, "apply", "-f", "-"), code)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
 			if diff := cmp.Diff(want, slices.Compact(changes(f))); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
@@ -162,30 +165,30 @@ func TestApplyInOrder(t *testing.T) {
 }
 
 func TestApplyReportsFailures(t *testing.T) {
-	f := fixture()
-	f.refuse = func(req proto.Message) error {
+	f := clitest.Fixture()
+	f.Refuse = func(req proto.Message) error {
 		if r, ok := req.(*holdfastv1.CreatePlanRequest); ok && r.GetPlan().GetPlanId() == "plan/reboot" {
-			return refusal(t, codes.FailedPrecondition, "a run refers to it")
+			return clitest.Refusal(t, codes.FailedPrecondition, "a run refers to it")
 		}
 		return nil
 	}
-	startCluster(t, f)
-	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitConflict)
-	wantIn(t, "out", c.out.String(), "2 created, 1 updated, 2 unchanged, 1 failed")
-	wantIn(t, "stderr", c.err.String(), "apply -: 1 of 6 failed:", "apply plan plan/reboot: a run refers to it")
+	clitest.Start(t, f)
+	c := clitest.Command{In: site}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-"), app.ExitConflict)
+	clitest.WantIn(t, "out", c.Out.String(), "2 created, 1 updated, 2 unchanged, 1 failed")
+	clitest.WantIn(t, "stderr", c.Err.String(), "apply -: 1 of 6 failed:", "apply plan plan/reboot: a run refers to it")
 
 	for in, want := range map[string]string{
 		"spec: {rack: r7}\n":                "apply: standard input:1: the document has no id",
 		"machine_id: m-1\nspek: {}\n":       `unknown key "spek": did you mean spec?`,
 		"plan_id: a\n---\nmachines: [{}]\n": "standard input:3: the document has no id: give it one of machine_id",
 	} {
-		c := command{in: in}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), app.ExitUsage)
-		wantIn(t, "stderr", c.err.String(), want)
+		c := clitest.Command{In: in}
+		c.WantCode(t, c.Run(t, f, "apply", "-f", "-"), app.ExitUsage)
+		clitest.WantIn(t, "stderr", c.Err.String(), want)
 	}
-	c = command{}
-	c.wantCode(t, c.run(t, f, "apply"), app.ExitUsage)
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "apply"), app.ExitUsage)
 }
 
 // TestApplyFiles reads several files and directories, and stores the documents of all.
@@ -222,14 +225,14 @@ func TestApplyFiles(t *testing.T) {
 		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, app.ExitUsage, "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := startCluster(t, fixture())
-			var c command
-			c.wantCode(t, c.run(t, f, append([]string{"apply", "-o", "name"}, tt.args...)...), tt.code)
+			f := clitest.Start(t, clitest.Fixture())
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, append([]string{"apply", "-o", "name"}, tt.args...)...), tt.code)
 			if tt.code != app.ExitOK {
-				wantIn(t, "stderr", c.err.String(), tt.want)
+				clitest.WantIn(t, "stderr", c.Err.String(), tt.want)
 				return
 			}
-			if diff := cmp.Diff(tt.want, c.out.String()); diff != "" {
+			if diff := cmp.Diff(tt.want, c.Out.String()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -250,10 +253,11 @@ func TestApplyOwnedTwice(t *testing.T) {
 		{"a serial number", `{serial: S1}`, `{serial: S1}`, "serial number S1 of machine m-91"},
 	} {
 		for _, flag := range []string{"", " --dry-run"} {
-			f := startCluster(t, fixture())
-			c := command{in: "machine_id: m-91\nspec: " + tt.first + "\n---\nmachine_id: m-92\nspec: " + tt.second + "\n"}
-			c.wantCode(t, c.run(t, f, strings.Fields("apply -f -"+flag)...), app.ExitUsage)
-			wantIn(t, tt.name+flag, c.err.String(), tt.want)
+			f := clitest.Start(t, clitest.Fixture())
+			c := clitest.Command{In: "machine_id: m-91\nspec: " + tt.first + "\n---\n" +
+				"machine_id: m-92\nspec: " + tt.second + "\n"}
+			c.WantCode(t, c.Run(t, f, strings.Fields("apply -f -"+flag)...), app.ExitUsage)
+			clitest.WantIn(t, tt.name+flag, c.Err.String(), tt.want)
 			if got := changes(f); len(got) > 0 {
 				t.Errorf("%s: got changes %v, want none", tt.name, got)
 			}
@@ -263,51 +267,52 @@ func TestApplyOwnedTwice(t *testing.T) {
 
 // TestApplyDryRunWithoutDifferences returns 0, so that scripts can test for drift.
 func TestApplyDryRunWithoutDifferences(t *testing.T) {
-	f := startCluster(t, fixture())
-	c := command{in: "machine_id: m-124\n"}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitOK)
-	wantIn(t, "stdout", c.out.String(), "0 to create, 0 to update, 1 unchanged")
+	f := clitest.Start(t, clitest.Fixture())
+	c := clitest.Command{In: "machine_id: m-124\n"}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run"), app.ExitOK)
+	clitest.WantIn(t, "stdout", c.Out.String(), "0 to create, 0 to update, 1 unchanged")
 }
 
 // Scripts get each document with its result, and the same exit code.
 func TestApplyForScripts(t *testing.T) {
-	f := fixture()
-	f.refuse = func(req proto.Message) error {
+	f := clitest.Fixture()
+	f.Refuse = func(req proto.Message) error {
 		if r, ok := req.(*holdfastv1.CreatePlanRequest); ok && r.GetPlan().GetPlanId() == "plan/reboot" {
-			return refusal(t, codes.FailedPrecondition, "a run refers to it")
+			return clitest.Refusal(t, codes.FailedPrecondition, "a run refers to it")
 		}
 		return nil
 	}
-	startCluster(t, f)
-	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "json"), app.ExitConflict)
-	var got appliedDocument
-	if err := json.Unmarshal([]byte(c.out.String()), &got); err != nil {
-		t.Fatalf("%v in %s", err, c.out.String())
+	clitest.Start(t, f)
+	c := clitest.Command{In: site}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run", "-o", "json"), app.ExitConflict)
+	var got cli.AppliedDocument
+	if err := json.Unmarshal([]byte(c.Out.String()), &got); err != nil {
+		t.Fatalf("%v in %s", err, c.Out.String())
 	}
-	want := appliedDocument{DryRun: true, Applied: []appliedResource{
-		{Kind: "image", ID: "debian", Action: unchanged},
+	want := cli.AppliedDocument{DryRun: true, Applied: []cli.AppliedResource{
+		{Kind: "image", ID: "debian", Action: "unchanged"},
 		{Kind: "plan", ID: "plan/reboot", Action: "failed", Error: "apply plan plan/reboot: a run refers to it"},
-		{Kind: "plan", ID: "plan-new", Action: created},
-		{Kind: "machine", ID: "m-123", Action: updated, Changes: []appliedChange{{"labels.env", `"prod"`, `"test"`},
-			{"labels.tier", "", `"a"`}, {"spec.rack", `"r7"`, `"r8"`}}},
-		{Kind: "machine", ID: "m-new", Action: created},
-		{Kind: "machine", ID: "m-124", Action: unchanged},
+		{Kind: "plan", ID: "plan-new", Action: "created"},
+		{Kind: "machine", ID: "m-123", Action: "updated", Changes: []cli.AppliedChange{
+			{Field: "labels.env", Was: `"prod"`, Now: `"test"`}, {Field: "labels.tier", Now: `"a"`},
+			{Field: "spec.rack", Was: `"r7"`, Now: `"r8"`}}},
+		{Kind: "machine", ID: "m-new", Action: "created"},
+		{Kind: "machine", ID: "m-124", Action: "unchanged"},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	wantIn(t, "stderr", c.err.String(), "apply -: 1 of 6 failed:")
+	clitest.WantIn(t, "stderr", c.Err.String(), "apply -: 1 of 6 failed:")
 
-	c = command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "name"), app.ExitConflict)
-	if got, want := c.out.String(), "plan-new\nm-123\nm-new\n"; got != want {
+	c = clitest.Command{In: site}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run", "-o", "name"), app.ExitConflict)
+	if got, want := c.Out.String(), "plan-new\nm-123\nm-new\n"; got != want {
 		t.Errorf("-o name: got %q, want %q", got, want)
 	}
-	c = command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"),
+	c = clitest.Command{In: site}
+	c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"),
 		app.ExitConflict)
-	if got, want := strings.TrimSpace(c.out.String()), "labels.env labels.tier spec.rack"; got != want {
+	if got, want := strings.TrimSpace(c.Out.String()), "labels.env labels.tier spec.rack"; got != want {
 		t.Errorf("-o jsonpath: got %q, want %q", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -10,23 +10,24 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func TestClusterRefOutput(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, args := range []string{"cluster-ref list", "cluster-ref list -o wide", "cluster-ref list -o name",
 		"cluster-ref get prod"} {
 		t.Run(args, func(t *testing.T) {
-			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
-			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, strings.Fields(args)...), app.ExitOK)
+			clitest.Golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.Out.String())
 		})
 	}
-	var c command
-	c.wantCode(t, c.run(t, f, "cluster-ref", "delete", "prod", "gpu", "--yes"), app.ExitOK)
-	wantIn(t, "stderr", c.err.String(), "deleted cluster prod", "deleted cluster gpu")
-	if got := asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || got[0].GetName() != "cluster/prod" {
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "cluster-ref", "delete", "prod", "gpu", "--yes"), app.ExitOK)
+	clitest.WantIn(t, "stderr", c.Err.String(), "deleted cluster prod", "deleted cluster gpu")
+	if got := clitest.Asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || got[0].GetName() != "cluster/prod" {
 		t.Errorf("asked %v", got)
 	}
 }
@@ -58,16 +59,16 @@ func TestClusterRefAdd(t *testing.T) {
 		{"for some and all", []string{"--kubeconfig", at("conf"), "--pool", "gpu", "--all-pools"}, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := startCluster(t, fixture())
-			c := command{in: tc.in}
-			code := c.run(t, f, append([]string{"cluster-ref", "add", "prod"}, tc.args...)...)
+			f := clitest.Start(t, clitest.Fixture())
+			c := clitest.Command{In: tc.in}
+			code := c.Run(t, f, append([]string{"cluster-ref", "add", "prod"}, tc.args...)...)
 			if tc.want == nil {
-				c.wantCode(t, code, app.ExitUsage)
+				c.WantCode(t, code, app.ExitUsage)
 				return
 			}
-			c.wantCode(t, code, app.ExitOK)
+			c.WantCode(t, code, app.ExitOK)
 			tc.want.Name, tc.want.Type = "cluster/prod", "join"
-			if diff := cmp.Diff([]*holdfastv1.PutSecretRequest{tc.want}, asked[*holdfastv1.PutSecretRequest](f),
+			if diff := cmp.Diff([]*holdfastv1.PutSecretRequest{tc.want}, clitest.Asked[*holdfastv1.PutSecretRequest](f),
 				protocmp.Transform()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}

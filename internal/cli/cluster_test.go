@@ -55,3 +55,25 @@ func TestMeter(t *testing.T) {
 		}
 	})
 }
+
+func TestUnsafe(t *testing.T) {
+	up := func(id string) *holdfastv1.Peer {
+		return &holdfastv1.Peer{Id: id, Suffrage: "voter", MayVote: true, Alive: true}
+	}
+	for name, tt := range map[string]struct {
+		s    *holdfastv1.ClusterStatus
+		want string
+	}{
+		"safe": {&holdfastv1.ClusterStatus{Leader: "p1", FailureTolerance: 1,
+			Peers: []*holdfastv1.Peer{up("p1"), up("p2"), up("p3")}}, ""},
+		"no leader": {&holdfastv1.ClusterStatus{FailureTolerance: 1}, "there is no leader"},
+		"one peer down": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1"), up("p2"),
+			{Id: "p3", Suffrage: "voter", Error: "refused"}}}, "peer p3: refused"},
+		"alone": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1")}},
+			"there are too few voters for one of them to fail"},
+	} {
+		if got := unsafe(tt.s); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 // Files are offered for flags that take a path, and for no others.
@@ -25,14 +27,14 @@ func TestCompletionOfFiles(t *testing.T) {
 			visit(sub)
 		}
 	}
-	root := Root(app.Streams{})
+	root := cli.Root(app.Streams{})
 	root.PersistentPreRun(&cobra.Command{Use: cobra.ShellCompRequestCmd}, nil)
 	visit(root)
-	golden(t, "completion_files.golden", strings.Join(files, "\n")+"\n")
+	clitest.Golden(t, "completion_files.golden", strings.Join(files, "\n")+"\n")
 }
 
 func TestCompletionOfFlags(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for args, want := range map[string]string{
 		"machine list -l ":              "env= provider= role=",
 		"machine list -L ":              "env provider role",
@@ -42,14 +44,14 @@ func TestCompletionOfFlags(t *testing.T) {
 		"run start m-1 --plan plan-repave-ubuntu-2204-v1 --param ": "authorized_keys= boot_mode=keep " +
 			"boot_mode=uefi boot_mode=bios persistent=false persistent=true",
 	} {
-		var c command
+		var c clitest.Command
 		words := strings.Split(args, " ")
 		if i := strings.Index(args, "--filter "); i > 0 {
 			words = append(strings.Fields(args[:i]), "--filter", args[i+len("--filter "):])
 		}
-		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), app.ExitOK)
+		c.WantCode(t, c.Run(t, f, append([]string{"__complete"}, words...)...), app.ExitOK)
 		var got []string
-		for line := range strings.Lines(c.out.String()) {
+		for line := range strings.Lines(c.Out.String()) {
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, ":") {
 				got = append(got, line)
 			}

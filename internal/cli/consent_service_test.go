@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -38,15 +39,15 @@ func TestInServiceIsAsked(t *testing.T) {
 			{"not in service", holdfastv1.MachineStatus_READY, "", "", false, app.ExitOK, true, ""},
 		} {
 			t.Run(args+"/"+tt.name, func(t *testing.T) {
-				f := fixture()
-				f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9",
+				f := clitest.Fixture()
+				f.Machines = append(f.Machines, &holdfastv1.Machine{MachineId: "m-9",
 					Status: &holdfastv1.MachineStatus{Phase: tt.phase, EffectiveState: holdfastv1.EffectiveState_READY}})
-				f.runs = append(f.runs, &holdfastv1.Run{RunId: "run-9", MachineId: "m-9", Type: "REBOOT", PlanId: "plan/reboot",
-					Phase: holdfastv1.Run_FAILED, FinishedAt: ago(0)})
-				startCluster(t, f)
-				c := command{in: tt.in, terminal: tt.answers, answers: tt.answers}
-				c.wantCode(t, c.run(t, f, strings.Fields(args+tt.flags)...), tt.code)
-				wantIn(t, "stderr", c.err.String(), tt.stderr)
+				f.Runs = append(f.Runs, &holdfastv1.Run{RunId: "run-9", MachineId: "m-9", Type: "REBOOT", PlanId: "plan/reboot",
+					Phase: holdfastv1.Run_FAILED, FinishedAt: clitest.Ago(0)})
+				clitest.Start(t, f)
+				c := clitest.Command{In: tt.in, Terminal: tt.answers, Answers: tt.answers}
+				c.WantCode(t, c.Run(t, f, strings.Fields(args+tt.flags)...), tt.code)
+				clitest.WantIn(t, "stderr", c.Err.String(), tt.stderr)
 				if got := changes(f); (len(got) > 0) != tt.changes {
 					t.Errorf("got changes %v, want some: %t", got, tt.changes)
 				}
@@ -75,21 +76,21 @@ func TestDrainVerbs(t *testing.T) {
 		{"uncordon m-9 --dry-run", app.ExitOK, nil, "plan/uncordon: lets the cluster place pods on the node"},
 		{"uncordon m-9 --detach", app.ExitOK, &holdfastv1.StartRunRequest{MachineId: "m-9", PlanId: "plan/uncordon"}, ""},
 	} {
-		f := fixture()
-		f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Status: &holdfastv1.MachineStatus{
+		f := clitest.Fixture()
+		f.Machines = append(f.Machines, &holdfastv1.Machine{MachineId: "m-9", Status: &holdfastv1.MachineStatus{
 			Phase: holdfastv1.MachineStatus_IN_SERVICE, EffectiveState: holdfastv1.EffectiveState_IN_SERVICE}})
 		for _, p := range fsm.DefaultPlans() {
 			if p = proto.CloneOf(p); p.GetPlanId() == "plan/drain" || p.GetPlanId() == "plan/uncordon" {
 				p.BuiltIn = true
-				f.plans = append(f.plans, p)
+				f.Plans = append(f.Plans, p)
 			}
 		}
-		startCluster(t, f)
-		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"machine"}, strings.Fields(tt.args)...)...), tt.code)
-		wantIn(t, tt.args, c.err.String(), tt.stderr)
+		clitest.Start(t, f)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, append([]string{"machine"}, strings.Fields(tt.args)...)...), tt.code)
+		clitest.WantIn(t, tt.args, c.Err.String(), tt.stderr)
 		var got *holdfastv1.StartRunRequest
-		for _, r := range asked[*holdfastv1.StartRunRequest](f) {
+		for _, r := range clitest.Asked[*holdfastv1.StartRunRequest](f) {
 			if !r.GetValidateOnly() {
 				r.RequestId = ""
 				got = r
@@ -111,14 +112,14 @@ func TestParams(t *testing.T) {
 		"--dry-run --param image= --yes":    "--param: image is empty",
 		"--selector pool=gpu --param wipe=": "--param: wipe is empty",
 	} {
-		f := startCluster(t, fixture())
-		var c command
+		f := clitest.Start(t, clitest.Fixture())
+		var c clitest.Command
 		machine := "m-124 "
 		if strings.Contains(args, "--selector") {
 			machine = ""
 		}
-		c.wantCode(t, c.run(t, f, strings.Fields("run start "+machine+"--type REPAVE "+args)...), app.ExitUsage)
-		wantIn(t, args, c.err.String(), want)
+		c.WantCode(t, c.Run(t, f, strings.Fields("run start "+machine+"--type REPAVE "+args)...), app.ExitUsage)
+		clitest.WantIn(t, args, c.Err.String(), want)
 		if got := changes(f); len(got) > 0 {
 			t.Errorf("%s: got changes %v, want none", args, got)
 		}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -9,15 +9,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // changes returns the requests that change something.
-func changes(f *fakeCluster) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func changes(f *clitest.Cluster) []string {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	var names []string
-	for _, r := range f.requests {
+	for _, r := range f.Requests {
 		only, _ := r.(interface{ GetValidateOnly() bool })
 		switch name := string(proto.MessageName(r).Name()); {
 		case only != nil && only.GetValidateOnly():
@@ -79,7 +80,7 @@ func consentCases() []consentCase {
 // change nothing without it.
 func TestConsent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.snap")
-	if err := os.WriteFile(file, snapshotFile(t), 0o600); err != nil {
+	if err := os.WriteFile(file, clitest.SnapshotFile(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range append(consentCases(), consentCase{"operator snapshot restore --abandon-runs " + file, "c-1",
@@ -104,26 +105,26 @@ func TestConsent(t *testing.T) {
 			{"--dry-run --yes", " --dry-run --yes", "", false, app.ExitOK, false, "dry run: " + tt.shows},
 		} {
 			t.Run(tt.args+"/"+how.name, func(t *testing.T) {
-				f := fixture()
-				f.cluster.ClusterId, f.cluster.FeatureLevel, f.operator = "c-1", 3, &fakeOperator{}
+				f := clitest.Fixture()
+				f.Cluster.ClusterId, f.Cluster.FeatureLevel, f.Operator = "c-1", 3, &clitest.Operator{}
 				if strings.Contains(tt.args, " --selector ") {
-					f.waves = &fakeWaves{ends: &holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 3}}
+					f.Waves = &clitest.Waves{Ends: &holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 3}}
 				}
 				if strings.HasPrefix(tt.args, "wave ") {
-					f.waves = &fakeWaves{wave: &holdfastv1.Wave{WaveId: "w-1", Total: 3, Active: 2, Waiting: 1}}
+					f.Waves = &clitest.Waves{Wave: &holdfastv1.Wave{WaveId: "w-1", Total: 3, Active: 2, Waiting: 1}}
 				}
-				again := failedRun()
-				again.RunId, again.MachineId, again.FinishedAt = "run-790", "m-125", ago(0)
-				f.runs = append(f.runs, again)
-				f.plans = append(f.plans, &holdfastv1.Plan{PlanId: "plan/repave-join", Steps: f.plans[0].GetSteps()})
-				f.events, f.open = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
+				again := clitest.FailedRun()
+				again.RunId, again.MachineId, again.FinishedAt = "run-790", "m-125", clitest.Ago(0)
+				f.Runs = append(f.Runs, again)
+				f.Plans = append(f.Plans, &holdfastv1.Plan{PlanId: "plan/repave-join", Steps: f.Plans[0].GetSteps()})
+				f.Events, f.Open = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
 					inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}, true
-				startCluster(t, f)
-				c := command{in: how.in, terminal: how.terminal, answers: how.terminal}
-				c.wantCode(t, c.run(t, f, strings.Fields(tt.args+how.args)...), how.code)
-				wantIn(t, "stderr", c.err.String(), how.stderr)
+				clitest.Start(t, f)
+				c := clitest.Command{In: how.in, Terminal: how.terminal, Answers: how.terminal}
+				c.WantCode(t, c.Run(t, f, strings.Fields(tt.args+how.args)...), how.code)
+				clitest.WantIn(t, "stderr", c.Err.String(), how.stderr)
 				if how.terminal {
-					wantIn(t, "question", c.err.String(), tt.asks)
+					clitest.WantIn(t, "question", c.Err.String(), tt.asks)
 				}
 				if got := changes(f); (len(got) > 0) != how.changes {
 					t.Errorf("got changes %v, want some: %v", got, how.changes)
@@ -135,10 +136,10 @@ func TestConsent(t *testing.T) {
 
 // TestConsentIsForDestructivePlans checks that other runs ask for nothing.
 func TestConsentIsForDestructivePlans(t *testing.T) {
-	f := startCluster(t, fixture())
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "start", "m-124", "--type", "REBOOT"), app.ExitOK)
-	if n := len(asked[*holdfastv1.StartRunRequest](f)); n != 1 {
+	f := clitest.Start(t, clitest.Fixture())
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "start", "m-124", "--type", "REBOOT"), app.ExitOK)
+	if n := len(clitest.Asked[*holdfastv1.StartRunRequest](f)); n != 1 {
 		t.Errorf("got %d started runs, want 1", n)
 	}
 }

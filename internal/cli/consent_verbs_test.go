@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"io"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
@@ -85,7 +86,7 @@ var reading = []string{"get", "list", "watch", "history", "why", "issues", "stat
 // TestVerbsDeclareConsent checks that each command asks for confirmation, only reads, or
 // declares in quiet why a slip is harmless.
 func TestVerbsDeclareConsent(t *testing.T) {
-	root := Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root := cli.Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	asking := map[string]bool{}
 	for _, one := range consentCases() {
 		cmd, _, err := root.Find(strings.Fields(one.args))
@@ -124,7 +125,7 @@ func TestVerbsDeclareConsent(t *testing.T) {
 // leaves returns the commands with an action, by their names.
 func leaves(cmd *cobra.Command) map[string]*cobra.Command {
 	all := map[string]*cobra.Command{}
-	for _, sub := range visible(cmd) {
+	for _, sub := range cli.Visible(cmd) {
 		if sub.HasAvailableSubCommands() {
 			maps.Copy(all, leaves(sub))
 			continue

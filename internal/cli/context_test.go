@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"maps"
@@ -10,32 +10,33 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
 
 func TestContexts(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	home := t.TempDir()
 	path := filepath.Join(home, ".config", "holdfast", "config.yaml")
-	run := func(want int, in string, env map[string]string, args ...string) *command {
+	run := func(want int, in string, env map[string]string, args ...string) *clitest.Command {
 		t.Helper()
-		c := &command{in: in, env: map[string]string{"HOME": home}}
-		maps.Copy(c.env, env)
-		c.wantCode(t, c.run(t, nil, args...), want)
+		c := &clitest.Command{In: in, Env: map[string]string{"HOME": home}}
+		maps.Copy(c.Env, env)
+		c.WantCode(t, c.Run(t, nil, args...), want)
 		return c
 	}
-	run(app.ExitOK, "", nil, "context", "set", "lab", "--addr", f.addr)
+	run(app.ExitOK, "", nil, "context", "set", "lab", "--addr", f.Addr)
 	run(app.ExitOK, "s3cret\n", nil, "context", "set", "prod", "--addr", "127.0.0.1:1,127.0.0.1:2", "--token", "-")
 
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("config file: got %v (%v), want mode 0600", info.Mode(), err)
 	}
-	list := run(app.ExitOK, "", nil, "context", "list").out.String()
+	list := run(app.ExitOK, "", nil, "context", "list").Out.String()
 	var rows [][]string
 	for line := range strings.Lines(list) {
 		rows = append(rows, strings.Fields(line))
 	}
-	wantRows := [][]string{{"CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA"}, {"*", "lab", f.addr, "-", "-"},
+	wantRows := [][]string{{"CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA"}, {"*", "lab", f.Addr, "-", "-"},
 		{"-", "prod", "127.0.0.1:1,127.0.0.1:2", "set", "-"}}
 	if diff := cmp.Diff(wantRows, rows); diff != "" {
 		t.Errorf("contexts (-want +got):\n%s", diff)
@@ -45,10 +46,10 @@ func TestContexts(t *testing.T) {
 	}
 
 	// The first context is the current one.
-	if got := run(app.ExitOK, "", nil, "machine", "list", "-o", "name").out.String(); !strings.Contains(got, "m-123") {
+	if got := run(app.ExitOK, "", nil, "machine", "list", "-o", "name").Out.String(); !strings.Contains(got, "m-123") {
 		t.Errorf("machines of the current context: got %q", got)
 	}
-	if got := f.meta.Get("authorization"); len(got) != 0 {
+	if got := f.Meta.Get("authorization"); len(got) != 0 {
 		t.Errorf("got authorization %q, want none, because lab has no token", got)
 	}
 	run(app.ExitOK, "", nil, "context", "use", "prod")
@@ -57,23 +58,23 @@ func TestContexts(t *testing.T) {
 	run(app.ExitOK, "", map[string]string{"HOLDFAST_CONTEXT": "lab"}, "machine", "list")
 
 	// An explicit address must not get the current context's token.
-	run(app.ExitOK, "", map[string]string{"HOLDFAST_ADDR": f.addr}, "machine", "list")
-	if got := f.meta.Get("authorization"); len(got) != 0 {
+	run(app.ExitOK, "", map[string]string{"HOLDFAST_ADDR": f.Addr}, "machine", "list")
+	if got := f.Meta.Get("authorization"); len(got) != 0 {
 		t.Errorf("got authorization %q, want none, because the token is prod's", got)
 	}
-	run(app.ExitOK, "", nil, "--context", "prod", "--addr", f.addr, "machine", "list")
-	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer s3cret" {
+	run(app.ExitOK, "", nil, "--context", "prod", "--addr", f.Addr, "machine", "list")
+	if got := f.Meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer s3cret" {
 		t.Errorf("got authorization %q, want prod's, which was named", got)
 	}
-	run(app.ExitOK, "", map[string]string{"HOLDFAST_TOKEN": "other"}, "--addr", f.addr, "machine", "list")
-	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer other" {
+	run(app.ExitOK, "", map[string]string{"HOLDFAST_TOKEN": "other"}, "--addr", f.Addr, "machine", "list")
+	if got := f.Meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer other" {
 		t.Errorf("got authorization %q, want that of the environment", got)
 	}
 
 	run(app.ExitNotFound, "", nil, "context", "use", "nowhere")
 	run(app.ExitNotFound, "", nil, "--context", "nowhere", "machine", "list")
 	run(app.ExitOK, "", nil, "context", "delete", "prod")
-	if got := run(app.ExitOK, "", nil, "context", "list").out.String(); strings.Contains(got, "prod") {
+	if got := run(app.ExitOK, "", nil, "context", "list").Out.String(); strings.Contains(got, "prod") {
 		t.Errorf("got context prod, want it removed:\n%s", got)
 	}
 }
@@ -94,9 +95,9 @@ func TestContextSetRefuses(t *testing.T) {
 		{[]string{"c", "--addr", ""}, `--addr: "": is empty`},
 		{[]string{"c"}, "--addr is missing"},
 	} {
-		c := command{env: map[string]string{"HOME": home}}
-		c.wantCode(t, c.run(t, nil, append([]string{"context", "set"}, tt.args...)...), app.ExitUsage)
-		wantIn(t, strings.Join(tt.args, " "), c.err.String(), tt.want)
+		c := clitest.Command{Env: map[string]string{"HOME": home}}
+		c.WantCode(t, c.Run(t, nil, append([]string{"context", "set"}, tt.args...)...), app.ExitUsage)
+		clitest.WantIn(t, strings.Join(tt.args, " "), c.Err.String(), tt.want)
 	}
 	if _, err := os.Stat(filepath.Join(home, ".config", "holdfast", "config.yaml")); err == nil {
 		t.Error("a refused context has been stored")
@@ -107,10 +108,11 @@ func TestContextSetRefuses(t *testing.T) {
 // the files that are missing.
 func TestContextSetShowsTheContext(t *testing.T) {
 	home := t.TempDir()
-	c := command{env: map[string]string{"HOME": home}}
-	c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "peer-1, 10.0.0.2:7500", "--ca", "none/ca.pem"),
+	c := clitest.Command{Env: map[string]string{"HOME": home}}
+	c.WantCode(t, c.Run(t, nil, "context", "set", "lab", "--addr", "peer-1, 10.0.0.2:7500", "--ca", "none/ca.pem"),
 		app.ExitOK)
-	wantIn(t, "stderr", c.err.String(), "context lab: peer-1:7400,10.0.0.2:7500\n", "context lab cannot be used yet: ",
+	clitest.WantIn(t, "stderr", c.Err.String(), "context lab: peer-1:7400,10.0.0.2:7500\n",
+		"context lab cannot be used yet: ",
 		"none/ca.pem")
 	f, err := profile.Load(filepath.Join(home, ".config", "holdfast", "config.yaml"))
 	if err != nil || !filepath.IsAbs(f.Contexts["lab"].CA) {
@@ -126,12 +128,12 @@ func TestReadableConfigFileIsRefused(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	c := command{env: map[string]string{"HOLDFAST_CONFIG": path}}
-	c.wantCode(t, c.run(t, nil, "machine", "list"), app.ExitError)
+	c := clitest.Command{Env: map[string]string{"HOLDFAST_CONFIG": path}}
+	c.WantCode(t, c.Run(t, nil, "machine", "list"), app.ExitError)
 	want := "error: read config file " + path +
 		": others can read it (mode 0640) and it may hold a token: run: chmod 600 " + path + "\n"
-	if c.err.String() != want {
-		t.Errorf("got stderr %q, want %q", c.err.String(), want)
+	if c.Err.String() != want {
+		t.Errorf("got stderr %q, want %q", c.Err.String(), want)
 	}
 }
 
@@ -149,30 +151,30 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		{[]string{"--cert", junk, "--key", junk}, "read client certificate"},
 		{[]string{"--addr", "10.0.0.1:7400", "--token", "s3cret"}, "refusing to send the token without TLS"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), app.ExitUsage)
-		wantIn(t, "stderr", c.err.String(), tt.want)
-		if strings.Contains(c.err.String(), "s3cret") {
-			t.Errorf("got the token in stderr: %s", c.err.String())
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, append(tt.args, "machine", "list")...), app.ExitUsage)
+		clitest.WantIn(t, "stderr", c.Err.String(), tt.want)
+		if strings.Contains(c.Err.String(), "s3cret") {
+			t.Errorf("got the token in stderr: %s", c.Err.String())
 		}
 	}
 }
 
 func TestVersion(t *testing.T) {
-	f := startCluster(t, fixture())
-	var c command
-	c.wantCode(t, c.run(t, nil, "version"), app.ExitOK)
-	wantIn(t, "out", c.out.String(), "holdfast ", "go1.")
-	c = command{}
-	c.wantCode(t, c.run(t, f, "version", "--server"), app.ExitOK)
-	wantIn(t, "out", c.out.String(), "peer-1   v1.2.0", "peer-3   -         -       connection refused")
-	c = command{}
-	c.wantCode(t, c.run(t, f, "version", "--server", "-o", "json"), app.ExitOK)
-	wantIn(t, "out", c.out.String(), `"client": {`, `"peer": "peer-2"`)
+	f := clitest.Start(t, clitest.Fixture())
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil, "version"), app.ExitOK)
+	clitest.WantIn(t, "out", c.Out.String(), "holdfast ", "go1.")
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "version", "--server"), app.ExitOK)
+	clitest.WantIn(t, "out", c.Out.String(), "peer-1   v1.2.0", "peer-3   -         -       connection refused")
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "version", "--server", "-o", "json"), app.ExitOK)
+	clitest.WantIn(t, "out", c.Out.String(), `"client": {`, `"peer": "peer-2"`)
 }
 
 func TestCompletion(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -190,11 +192,11 @@ func TestCompletion(t *testing.T) {
 		{[]string{"machine", "list", "--filter", "(rack = r7 "}, "(rack = r7 AND\n"},
 		{[]string{"machine", "list", "--filter", "phase = READY AND po"}, "phase = READY AND pool\n"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, tt.args...)...), app.ExitOK)
-		wantIn(t, strings.Join(tt.args, " "), c.out.String(), tt.want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, append([]string{"__complete"}, tt.args...)...), app.ExitOK)
+		clitest.WantIn(t, strings.Join(tt.args, " "), c.Out.String(), tt.want)
 	}
-	var c command
-	c.wantCode(t, c.run(t, nil, "completion", "bash"), app.ExitOK)
-	wantIn(t, "script", c.out.String(), "holdfast")
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil, "completion", "bash"), app.ExitOK)
+	clitest.WantIn(t, "script", c.Out.String(), "holdfast")
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 // TestInterruptedCommandFails checks that a command with an end that is interrupted before it has
@@ -25,20 +26,20 @@ func TestInterruptedCommandFails(t *testing.T) {
 		{"run logs run-789", "", "error: read log of run run-789: "},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			f := fixture()
-			f.open, f.endless = true, true
-			startCluster(t, f)
+			f := clitest.Fixture()
+			f.Open, f.Endless = true, true
+			clitest.Start(t, f)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c := command{ctx: ctx}
+			c := clitest.Command{Ctx: ctx}
 			done := make(chan int)
-			go func() { done <- c.run(t, f, strings.Fields(tt.args)...) }()
-			<-f.watching
+			go func() { done <- c.Run(t, f, strings.Fields(tt.args)...) }()
+			<-f.Watching
 			cancel()
-			c.wantCode(t, <-done, app.ExitError)
-			wantIn(t, "stderr", c.err.String(), tt.err, "interrupted")
-			if tt.none != "" && strings.Contains(c.out.String(), tt.none) {
-				t.Errorf("got a verdict in stdout:\n%s", c.out.String())
+			c.WantCode(t, <-done, app.ExitError)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err, "interrupted")
+			if tt.none != "" && strings.Contains(c.Out.String(), tt.none) {
+				t.Errorf("got a verdict in stdout:\n%s", c.Out.String())
 			}
 		})
 	}
@@ -56,31 +57,31 @@ func TestInterruptedInstallWatch(t *testing.T) {
 			"watch install of m-slow: time is up while it is at writing: it goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := startCluster(t, fixture())
+			f := clitest.Start(t, clitest.Fixture())
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c := command{ctx: ctx}
+			c := clitest.Command{Ctx: ctx}
 			done := make(chan int)
-			go func() { done <- c.run(t, f, strings.Fields("install watch m-slow --interval 1h"+tt.args)...) }()
-			eventually(t, "the stage", func() bool { return strings.Contains(c.out.String(), "writing") })
+			go func() { done <- c.Run(t, f, strings.Fields("install watch m-slow --interval 1h"+tt.args)...) }()
+			clitest.Eventually(t, "the stage", func() bool { return strings.Contains(c.Out.String(), "writing") })
 			if tt.args == "" {
 				cancel()
 			}
-			c.wantCode(t, <-done, tt.want)
-			wantIn(t, "stderr", c.err.String(), tt.err)
+			c.WantCode(t, <-done, tt.want)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
 		})
 	}
 }
 
 // TestTimeIsUpBeforeTheRunIsRead checks that the run continues, whether or not it was read in time.
 func TestTimeIsUpBeforeTheRunIsRead(t *testing.T) {
-	f := fixture()
-	f.refuse = always(status.Error(codes.DeadlineExceeded, "slow"))
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "wait", "run-789", "--timeout", "50ms"), app.ExitTimeout)
+	f := clitest.Fixture()
+	f.Refuse = clitest.Always(status.Error(codes.DeadlineExceeded, "slow"))
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "wait", "run-789", "--timeout", "50ms"), app.ExitTimeout)
 	want := "error: wait for run run-789: time is up after 50ms: it goes on: see: holdfast run watch run-789\n"
-	if got := c.err.String(); got != want {
+	if got := c.Err.String(); got != want {
 		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }

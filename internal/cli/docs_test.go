@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
@@ -34,7 +35,7 @@ func TestVerbsInDocs(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s: got no table between %q and %q", verbsPage, verbsBegin, verbsEnd)
 	}
-	root := Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root := cli.Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	want := "\n| command | what it does |\n|---|---|\n" + verbRows(root) + "\n"
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.WriteFile(verbsPage, []byte(before+verbsBegin+want+verbsEnd+after), 0o644); err != nil {
@@ -49,7 +50,7 @@ func TestVerbsInDocs(t *testing.T) {
 
 // TestCommandsInHelp checks that the commands that a help text names exist.
 func TestCommandsInHelp(t *testing.T) {
-	root := Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	root := cli.Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		text := cmd.Long + "\n" + cmd.Example
@@ -80,7 +81,7 @@ var verbLike = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 // verbRows returns a row for each command with an action, in the order of the help.
 func verbRows(cmd *cobra.Command) string {
 	var b strings.Builder
-	for _, sub := range visible(cmd) {
+	for _, sub := range cli.Visible(cmd) {
 		if sub.HasAvailableSubCommands() {
 			b.WriteString(verbRows(sub))
 			continue

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -47,18 +48,18 @@ sed -i 's/rack: r7/rak: r7/' "$1"`, app.ExitOK, 2, ""},
 		{"no machine", "machine edit nobody", "true", app.ExitNotFound, 0, `machine "nobody" not found`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := fixture()
-			startCluster(t, f)
+			f := clitest.Fixture()
+			clitest.Start(t, f)
 			t.Setenv("TMPDIR", t.TempDir())
 			program := asEditor(t, tt.script)
-			c := command{env: map[string]string{"EDITOR": program}}
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
-			wantIn(t, "stderr", c.err.String(), tt.stderr)
+			c := clitest.Command{Env: map[string]string{"EDITOR": program}}
+			c.WantCode(t, c.Run(t, f, strings.Fields(tt.args)...), tt.code)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.stderr)
 			runs, _ := os.ReadFile(program + ".runs")
 			if got := len(runs); got != tt.runs {
-				t.Errorf("got %d runs of the editor, want %d; stderr:\n%s", got, tt.runs, c.err.String())
+				t.Errorf("got %d runs of the editor, want %d; stderr:\n%s", got, tt.runs, c.Err.String())
 			}
-			got := asked[*holdfastv1.UpdateMachineRequest](f)
+			got := clitest.Asked[*holdfastv1.UpdateMachineRequest](f)
 			if stored := tt.code == app.ExitOK && tt.stderr == ""; stored != (len(got) == 1) {
 				t.Fatalf("got requests %v", got)
 			}
@@ -69,8 +70,9 @@ sed -i 's/rack: r7/rak: r7/' "$1"`, app.ExitOK, 2, ""},
 				}
 			}
 			left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "holdfast-edit-*"))
-			if kept := regexp.MustCompile(`the edited text is in \S+\n`).MatchString(c.err.String()); kept != (len(left) == 1) {
-				t.Errorf("got files %v, stderr:\n%s", left, c.err.String())
+			kept := regexp.MustCompile(`the edited text is in \S+\n`).MatchString(c.Err.String())
+			if kept != (len(left) == 1) {
+				t.Errorf("got files %v, stderr:\n%s", left, c.Err.String())
 			}
 		})
 	}
@@ -78,50 +80,51 @@ sed -i 's/rack: r7/rak: r7/' "$1"`, app.ExitOK, 2, ""},
 
 // TestEditConflict checks that a change of the same field by another client is not overwritten.
 func TestEditConflict(t *testing.T) {
-	f := fixture()
+	f := clitest.Fixture()
 	reads := 0
-	f.refuse = func(r proto.Message) error {
+	f.Refuse = func(r proto.Message) error {
 		if _, ok := r.(*holdfastv1.GetMachineRequest); ok {
 			if reads++; reads == 2 {
-				f.machines[0] = proto.CloneOf(f.machines[0])
-				f.machines[0].Spec.Rack = "r9"
+				f.Machines[0] = proto.CloneOf(f.Machines[0])
+				f.Machines[0].Spec.Rack = "r9"
 			}
 		}
 		return nil
 	}
-	startCluster(t, f)
+	clitest.Start(t, f)
 	t.Setenv("TMPDIR", t.TempDir())
-	c := command{env: map[string]string{"EDITOR": asEditor(t, `sed -i 's/rack: r7/rack: r8/' "$1"`)}}
-	c.wantCode(t, c.run(t, f, "machine", "edit", "m-123"), app.ExitConflict)
-	wantIn(t, "stderr", c.err.String(), `edit machine m-123: it was changed meanwhile: spec.rack: "r7" → "r9"`)
+	c := clitest.Command{Env: map[string]string{"EDITOR": asEditor(t, `sed -i 's/rack: r7/rack: r8/' "$1"`)}}
+	c.WantCode(t, c.Run(t, f, "machine", "edit", "m-123"), app.ExitConflict)
+	clitest.WantIn(t, "stderr", c.Err.String(), `edit machine m-123: it was changed meanwhile: spec.rack: "r7" → "r9"`)
 	if got := changes(f); len(got) > 0 {
 		t.Errorf("got changes %v, want none", got)
 	}
 }
 
 func TestEditPlanAndPool(t *testing.T) {
-	f := fixture()
-	f.plans = append(f.plans, &holdfastv1.Plan{PlanId: "mine", Steps: []*holdfastv1.Step{{Name: "reboot",
+	f := clitest.Fixture()
+	f.Plans = append(f.Plans, &holdfastv1.Plan{PlanId: "mine", Steps: []*holdfastv1.Step{{Name: "reboot",
 		Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{}}}}})
-	f.pools[0].Labels = map[string]string{"a": "b"}
-	startCluster(t, f)
+	f.Pools[0].Labels = map[string]string{"a": "b"}
+	clitest.Start(t, f)
 	t.Setenv("TMPDIR", t.TempDir())
-	c := command{env: map[string]string{"EDITOR": asEditor(t, `sed -i 's/name: reboot/name: again/; s/: b$/: c/' "$1"`)}}
-	c.wantCode(t, c.run(t, f, "plan", "edit", "mine"), app.ExitOK)
+	c := clitest.Command{Env: map[string]string{"EDITOR": asEditor(t,
+		`sed -i 's/name: reboot/name: again/; s/: b$/: c/' "$1"`)}}
+	c.WantCode(t, c.Run(t, f, "plan", "edit", "mine"), app.ExitOK)
 	want := &holdfastv1.CreatePlanRequest{Replace: true, Plan: &holdfastv1.Plan{PlanId: "mine", Steps: []*holdfastv1.Step{
 		{Name: "again", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{}}}}}}
-	if diff := cmp.Diff([]*holdfastv1.CreatePlanRequest{want}, asked[*holdfastv1.CreatePlanRequest](f),
+	if diff := cmp.Diff([]*holdfastv1.CreatePlanRequest{want}, clitest.Asked[*holdfastv1.CreatePlanRequest](f),
 		protocmp.Transform()); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	c.wantCode(t, c.run(t, f, "pool", "edit", "cpu"), app.ExitOK)
+	c.WantCode(t, c.Run(t, f, "pool", "edit", "cpu"), app.ExitOK)
 	pool := &holdfastv1.Pool{PoolId: "cpu", Provider: "generic", Labels: map[string]string{"a": "c"}}
-	if diff := cmp.Diff([]*holdfastv1.CreatePoolRequest{{Pool: pool}}, asked[*holdfastv1.CreatePoolRequest](f),
+	if diff := cmp.Diff([]*holdfastv1.CreatePoolRequest{{Pool: pool}}, clitest.Asked[*holdfastv1.CreatePoolRequest](f),
 		protocmp.Transform()); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)
 	}
 	// A refused plan opens the editor again.
-	f.refuse = always(refusal(t, codes.FailedPrecondition, "a run refers to it"))
-	c = command{env: c.env}
-	c.wantCode(t, c.run(t, f, "plan", "edit", "mine"), app.ExitConflict)
+	f.Refuse = clitest.Always(clitest.Refusal(t, codes.FailedPrecondition, "a run refers to it"))
+	c = clitest.Command{Env: c.Env}
+	c.WantCode(t, c.Run(t, f, "plan", "edit", "mine"), app.ExitConflict)
 }

@@ -1,10 +1,7 @@
-package cli
+package cli_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,8 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 func TestUsageErrors(t *testing.T) {
@@ -110,15 +108,15 @@ func TestUsageErrors(t *testing.T) {
 		{"completion powershelll", `unknown command "powershelll" for "holdfast completion": did you mean powershell?`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			f := startCluster(t, fixture())
-			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), app.ExitUsage)
-			wantIn(t, "stderr", c.err.String(), "error: ", tt.want)
-			if n := strings.Count(c.err.String(), "\n"); n != 1 {
-				t.Errorf("got %d lines in stderr, want 1:\n%s", n, c.err.String())
+			f := clitest.Start(t, clitest.Fixture())
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, strings.Fields(tt.args)...), app.ExitUsage)
+			clitest.WantIn(t, "stderr", c.Err.String(), "error: ", tt.want)
+			if n := strings.Count(c.Err.String(), "\n"); n != 1 {
+				t.Errorf("got %d lines in stderr, want 1:\n%s", n, c.Err.String())
 			}
-			if len(f.requests) > 0 {
-				t.Errorf("got requests %v, want none", f.requests)
+			if len(f.Requests) > 0 {
+				t.Errorf("got requests %v, want none", f.Requests)
 			}
 		})
 	}
@@ -126,9 +124,9 @@ func TestUsageErrors(t *testing.T) {
 
 func TestNounsShowTheirHelp(t *testing.T) {
 	for _, noun := range []string{"machine", "plan", "run", "cluster", "context"} {
-		var c command
-		c.wantCode(t, c.run(t, nil, noun), app.ExitOK)
-		wantIn(t, "help of "+noun, c.out.String(), "Commands:", "holdfast "+noun+" COMMAND")
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, noun), app.ExitOK)
+		clitest.WantIn(t, "help of "+noun, c.Out.String(), "Commands:", "holdfast "+noun+" COMMAND")
 	}
 }
 
@@ -147,9 +145,9 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		{codes.Unimplemented, app.ExitError},
 		{codes.Internal, app.ExitError},
 	} {
-		f := fixture()
-		f.refuse = always(refusal(t, tt.code, `machine "m-1" is in the way`))
-		startCluster(t, f)
+		f := clitest.Fixture()
+		f.Refuse = clitest.Always(clitest.Refusal(t, tt.code, `machine "m-1" is in the way`))
+		clitest.Start(t, f)
 		for _, args := range [][]string{
 			{"machine", "get", "m-1"},
 			{"machine", "set-phase", "m-1", "MAINTENANCE"},
@@ -159,29 +157,30 @@ func TestExitCodesOfRefusals(t *testing.T) {
 			{"run", "logs", "run-789"},
 			{"machine", "delete", "m-1", "--yes"},
 		} {
-			var c command
-			c.wantCode(t, c.run(t, f, args...), tt.want)
-			wantIn(t, "stderr", c.err.String(), "error: ", `machine "m-1" is in the way`)
-			if strings.Contains(c.err.String(), "rpc error") {
-				t.Errorf("%v: got gRPC terms in stderr:\n%s", args, c.err.String())
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, args...), tt.want)
+			clitest.WantIn(t, "stderr", c.Err.String(), "error: ", `machine "m-1" is in the way`)
+			if strings.Contains(c.Err.String(), "rpc error") {
+				t.Errorf("%v: got gRPC terms in stderr:\n%s", args, c.Err.String())
 			}
-			if c.out.String() != "" {
-				t.Errorf("%v: got an error and standard output %q", args, c.out.String())
+			if c.Out.String() != "" {
+				t.Errorf("%v: got an error and standard output %q", args, c.Out.String())
 			}
 		}
 	}
 }
 
 func TestFieldViolationsAreListed(t *testing.T) {
-	f := fixture()
-	f.refuse = always(refusal(t, codes.InvalidArgument, "the machine has 2 problems", "spec.mac_addresses[0]",
+	f := clitest.Fixture()
+	f.Refuse = clitest.Always(clitest.Refusal(t, codes.InvalidArgument, "the machine has 2 problems",
+		"spec.mac_addresses[0]",
 		"not a MAC address", "labels", "too many"))
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), app.ExitUsage)
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), app.ExitUsage)
 	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  " +
 		"labels: too many\n"
-	if got := c.err.String(); got != want {
+	if got := c.Err.String(); got != want {
 		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }
@@ -195,12 +194,12 @@ func TestNotFoundHasRemedy(t *testing.T) {
 		{"TOKEN_NOT_FOUND", "token revoke x --yes", "error: revoke token x: it was not found: see: holdfast token list\n"},
 		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // not a noun of the command line
 	} {
-		f := fixture()
-		f.refuse = always(withReason(t, codes.NotFound, "it was not found", tt.reason))
-		startCluster(t, f)
-		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), app.ExitNotFound)
-		if got := c.err.String(); got != tt.want {
+		f := clitest.Fixture()
+		f.Refuse = clitest.Always(clitest.WithReason(t, codes.NotFound, "it was not found", tt.reason))
+		clitest.Start(t, f)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, strings.Fields(tt.args)...), app.ExitNotFound)
+		if got := c.Err.String(); got != tt.want {
 			t.Errorf("%s: got stderr %q, want %q", tt.args, got, tt.want)
 		}
 	}
@@ -209,115 +208,96 @@ func TestNotFoundHasRemedy(t *testing.T) {
 func TestPortOfHTTP(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	var c command
-	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()),
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()),
 		app.ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "that is an HTTP port: give the port of the gRPC API")
+	clitest.WantIn(t, "stderr", c.Err.String(), "that is an HTTP port: give the port of the gRPC API")
 }
 
 func TestUnavailable(t *testing.T) {
-	var c command
-	c.env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
-	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "2s"), app.ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "error: list machines: no response", "127.0.0.1:1", "connection refused",
+	var c clitest.Command
+	c.Env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
+	c.WantCode(t, c.Run(t, nil, "machine", "list", "--timeout", "2s"), app.ExitUnavailable)
+	clitest.WantIn(t, "stderr", c.Err.String(), "error: list machines: no response", "127.0.0.1:1", "connection refused",
 		"HOLDFAST_ADDR")
 
-	c = command{env: c.env}
-	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), app.ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "error: watch runs: no response", "127.0.0.1:1", "connection refused")
+	c = clitest.Command{Env: c.Env}
+	c.WantCode(t, c.Run(t, nil, "run", "watch", "--timeout", "2s"), app.ExitUnavailable)
+	clitest.WantIn(t, "stderr", c.Err.String(), "error: watch runs: no response", "127.0.0.1:1", "connection refused")
 }
 
 func TestUnknownOutcomeIsReported(t *testing.T) {
-	f := fixture()
-	f.refuse = always(status.Error(codes.Unavailable, "leadership lost"))
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "delete", "m-1", "--yes"), app.ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "delete machine m-1: the outcome is unknown", "leadership lost", "read it back")
+	f := clitest.Fixture()
+	f.Refuse = clitest.Always(status.Error(codes.Unavailable, "leadership lost"))
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "delete", "m-1", "--yes"), app.ExitUnavailable)
+	clitest.WantIn(t, "stderr", c.Err.String(), "delete machine m-1: the outcome is unknown", "leadership lost",
+		"read it back")
 }
 
 func TestTimeout(t *testing.T) {
-	f := fixture()
+	f := clitest.Fixture()
 	release := make(chan struct{})
 	defer close(release)
-	f.refuse = func(proto.Message) error {
+	f.Refuse = func(proto.Message) error {
 		<-release
 		return nil
 	}
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "--timeout", "100ms"), app.ExitTimeout)
-	wantIn(t, "stderr", c.err.String(), "--timeout")
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "get", "m-123", "--timeout", "100ms"), app.ExitTimeout)
+	clitest.WantIn(t, "stderr", c.Err.String(), "--timeout")
 }
 
 func TestNoLeader(t *testing.T) {
-	f := fixture()
-	f.cluster.Leader = ""
-	f.cluster.Problem = "no leader: peer-1 and peer-3 do not answer"
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "cluster", "status"), app.ExitUnavailable)
-	wantIn(t, "out", c.out.String(), "leader none", "peer-3")
-	wantIn(t, "stderr", c.err.String(),
+	f := clitest.Fixture()
+	f.Cluster.Leader = ""
+	f.Cluster.Problem = "no leader: peer-1 and peer-3 do not answer"
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "cluster", "status"), app.ExitUnavailable)
+	clitest.WantIn(t, "out", c.Out.String(), "leader none", "peer-3")
+	clitest.WantIn(t, "stderr", c.Err.String(),
 		"cluster status: no leader: peer-1 and peer-3 do not answer (according to peer-2)\n")
 }
 
 func TestWaitForLeader(t *testing.T) {
-	f := fixture()
-	f.elects.Store(2)
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait"), app.ExitOK)
-	wantIn(t, "out", c.out.String(), "leader peer-1")
-	if left := f.elects.Load(); left >= 0 {
+	f := clitest.Fixture()
+	f.Elects.Store(2)
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "cluster", "status", "--wait"), app.ExitOK)
+	clitest.WantIn(t, "out", c.Out.String(), "leader peer-1")
+	if left := f.Elects.Load(); left >= 0 {
 		t.Errorf("got an answer, but %d reads without a leader are left", left)
 	}
 
-	f.elects.Store(1 << 30)
-	c = command{}
-	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait=300ms"), app.ExitUnavailable)
-	wantIn(t, "out", c.out.String(), "leader none")
+	f.Elects.Store(1 << 30)
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "cluster", "status", "--wait=300ms"), app.ExitUnavailable)
+	clitest.WantIn(t, "out", c.Out.String(), "leader none")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	c = command{ctx: ctx}
-	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait", "--timeout", "300ms"), app.ExitUnavailable)
+	c = clitest.Command{Ctx: ctx}
+	c.WantCode(t, c.Run(t, f, "cluster", "status", "--wait", "--timeout", "300ms"), app.ExitUnavailable)
 }
 
 func TestFlagsAnywhere(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, args := range [][]string{
 		{"--stale", "machine", "get", "m-123", "-o", "name"},
 		{"machine", "--stale", "get", "-o", "name", "m-123"},
 		{"machine", "get", "m-123", "-o", "name", "--stale"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, args...), app.ExitOK)
-		if c.out.String() != "m-123\n" {
-			t.Errorf("%v: got output %q, want m-123", args, c.out.String())
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, args...), app.ExitOK)
+		if c.Out.String() != "m-123\n" {
+			t.Errorf("%v: got output %q, want m-123", args, c.Out.String())
 		}
-		if got := f.meta.Get(client.HeaderConsistency); len(got) != 1 || got[0] != "stale" {
+		if got := f.Meta.Get(client.HeaderConsistency); len(got) != 1 || got[0] != "stale" {
 			t.Errorf("%v: got consistency %v, want stale", args, got)
-		}
-	}
-}
-
-func TestExitCodeOfOtherErrors(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want int
-	}{
-		{nil, app.ExitOK},
-		{errors.New("anything"), app.ExitError},
-		{fmt.Errorf("wait: %w", context.DeadlineExceeded), app.ExitTimeout},
-		{fmt.Errorf("start: %w", &runError{run: &holdfastv1.Run{}}), app.ExitRunFailed},
-		{fmt.Errorf("serve: %w", app.Exitf(42, "")), 42},
-		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}), app.ExitUsage},
-		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), app.ExitError},
-		{fs.ErrNotExist, app.ExitError},
-	} {
-		if got := app.ExitCode(tt.err); got != tt.want {
-			t.Errorf("ExitCode(%v): got %d, want %d", tt.err, got, tt.want)
 		}
 	}
 }
@@ -329,23 +309,23 @@ func TestOtherCommands(t *testing.T) {
 		return app.Exitf(9, "%s", "listen "+addr)
 	}}
 	other.Flags().StringVar(&addr, "addr", "", "address to listen at")
-	var c command
-	s := app.Streams{In: strings.NewReader(""), Out: &c.out, Err: &c.err, Getenv: func(string) string { return "" },
-		Now: now}
-	if got := Main(t.Context(), s, []string{"fake-hardware", "--addr", "127.0.0.1:9"}, other); got != 9 {
+	var c clitest.Command
+	s := app.Streams{In: strings.NewReader(""), Out: &c.Out, Err: &c.Err, Getenv: func(string) string { return "" },
+		Now: clitest.Now}
+	if got := cli.Main(t.Context(), s, []string{"fake-hardware", "--addr", "127.0.0.1:9"}, other); got != 9 {
 		t.Errorf("got exit code %d, want the command's own, 9", got)
 	}
-	wantIn(t, "stderr", c.err.String(), "error: listen 127.0.0.1:9")
-	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != app.ExitOK ||
-		strings.Contains(c.out.String(), "--token") {
-		t.Errorf("got exit code %d and help:\n%s\nwant no flags of clients", got, c.out.String())
+	clitest.WantIn(t, "stderr", c.Err.String(), "error: listen 127.0.0.1:9")
+	if got := cli.Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != app.ExitOK ||
+		strings.Contains(c.Out.String(), "--token") {
+		t.Errorf("got exit code %d and help:\n%s\nwant no flags of clients", got, c.Out.String())
 	}
 }
 
 func TestVersionFlag(t *testing.T) {
-	var c command
-	c.wantCode(t, c.run(t, nil, "--version"), app.ExitOK)
-	wantIn(t, "stdout", c.out.String(), "holdfast version ")
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil, "--version"), app.ExitOK)
+	clitest.WantIn(t, "stdout", c.Out.String(), "holdfast version ")
 }
 
 // TestFlagsOfOtherTools checks the advice for a flag or an argument that another tool would take.
@@ -363,18 +343,18 @@ func TestFlagsOfOtherTools(t *testing.T) {
 		{"apply ./site", "a file is given with -f ./site"},
 		{"token create --name x --role operator@gpu", "here it is --role operator --pool gpu"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, nil, strings.Fields(tt.args)...), app.ExitUsage)
-		wantIn(t, tt.args, c.err.String(), tt.want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, strings.Fields(tt.args)...), app.ExitUsage)
+		clitest.WantIn(t, tt.args, c.Err.String(), tt.want)
 	}
 }
 
 // TestTimeLimitOfAWatch checks that the end of a watch names the flag that ended it.
 func TestTimeLimitOfAWatch(t *testing.T) {
-	f := fixture()
-	f.open = true
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "watch", "--timeout", "3s"), app.ExitTimeout)
-	wantIn(t, "run watch", c.err.String(), "error: watch runs: time is up (--timeout)\n")
+	f := clitest.Fixture()
+	f.Open = true
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "watch", "--timeout", "3s"), app.ExitTimeout)
+	clitest.WantIn(t, "run watch", c.Err.String(), "error: watch runs: time is up (--timeout)\n")
 }

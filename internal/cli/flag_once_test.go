@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"cmp"
@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 // wrongFlag is a wrong use of a flag: the arguments, and texts of the refusal.
@@ -78,7 +80,7 @@ func commandsOf(root *cobra.Command, f func(*cobra.Command)) {
 
 // noTerminal are streams without a terminal and an environment.
 func noTerminal() app.Streams {
-	return app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Now: now,
+	return app.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Now: clitest.Now,
 		Getenv: func(string) string { return "" }, Size: func(io.Writer) (int, int, bool) { return 0, 0, false }}
 }
 
@@ -86,9 +88,9 @@ func noTerminal() app.Streams {
 // empty one and a second one are refused with the name of the flag, the value and the remedy,
 // before a request is sent.
 func TestEachFlagRefusesWrongValues(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	uses := 0
-	commandsOf(Root(noTerminal()), func(cmd *cobra.Command) {
+	commandsOf(cli.Root(noTerminal()), func(cmd *cobra.Command) {
 		words := strings.Fields(cmd.CommandPath())[1:]
 		flags := cmd.LocalFlags()
 		if cmd.CommandPath() == "holdfast machine list" {
@@ -101,21 +103,21 @@ func TestEachFlagRefusesWrongValues(t *testing.T) {
 			}
 			for _, use := range wrongUses(flag) {
 				uses++
-				var c command
+				var c clitest.Command
 				args := append(slices.Clone(words), use.args...)
 				at := strings.Join(args, " ")
-				if code := c.run(t, f, args...); code != app.ExitUsage {
-					t.Errorf("%s: got exit code %d, want %d: %s", at, code, app.ExitUsage, c.err.String())
+				if code := c.Run(t, f, args...); code != app.ExitUsage {
+					t.Errorf("%s: got exit code %d, want %d: %s", at, code, app.ExitUsage, c.Err.String())
 				}
-				wantIn(t, at, c.err.String(), use.want...)
+				clitest.WantIn(t, at, c.Err.String(), use.want...)
 			}
 		})
 	})
 	if uses < 500 {
 		t.Errorf("got %d uses, want those of all commands", uses)
 	}
-	if len(f.requests) > 0 {
-		t.Errorf("got requests: %v", f.requests)
+	if len(f.Requests) > 0 {
+		t.Errorf("got requests: %v", f.Requests)
 	}
 }
 
@@ -126,9 +128,9 @@ var readRequest = regexp.MustCompile(`^(Get|List|Watch|Read|Explain|WhoAmI|Probe
 // command: another value is refused before a request changes something.
 func TestEachChoiceIsChecked(t *testing.T) {
 	const wrong = "none-of-these"
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	flags := 0
-	commandsOf(Root(noTerminal()), func(cmd *cobra.Command) {
+	commandsOf(cli.Root(noTerminal()), func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 			complete, ok := cmd.GetFlagCompletionFunc(flag.Name)
 			if !ok || flag.Name == "output" || flag.Value.Type() == "bool" {
@@ -155,19 +157,19 @@ func TestEachChoiceIsChecked(t *testing.T) {
 					args = append(args, "--yes")
 				}
 				flags++
-				var c command
+				var c clitest.Command
 				at := strings.Join(args, " ")
-				if code := c.run(t, f, args...); code != app.ExitUsage {
-					t.Errorf("%s: got exit code %d, want %d: %s", at, code, app.ExitUsage, c.err.String())
+				if code := c.Run(t, f, args...); code != app.ExitUsage {
+					t.Errorf("%s: got exit code %d, want %d: %s", at, code, app.ExitUsage, c.Err.String())
 				}
-				wantIn(t, at, c.err.String(), "--"+flag.Name, fmt.Sprintf("%q", wrong))
+				clitest.WantIn(t, at, c.Err.String(), "--"+flag.Name, fmt.Sprintf("%q", wrong))
 			}
 		})
 	})
 	if flags < 5 {
 		t.Errorf("got %d uses of flags, want more", flags)
 	}
-	for _, r := range f.requests {
+	for _, r := range f.Requests {
 		if name := string(proto.MessageName(r).Name()); !readRequest.MatchString(name) {
 			t.Errorf("got a request that changes something: %s", name)
 		}
@@ -180,23 +182,23 @@ var exampleWord = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
 // TestEmptyCredentialsAreRefused checks that an empty variable of a shell does not select other
 // credentials, and that context set clears them.
 func TestEmptyCredentialsAreRefused(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, name := range []string{"token", "ca", "cert", "key"} {
-		c := command{env: map[string]string{"HOLDFAST_TOKEN": "hf_admin"}}
-		c.wantCode(t, c.run(t, f, "machine", "list", "--"+name+"="), app.ExitUsage)
-		wantIn(t, name, c.err.String(), "--"+name+`: "": is empty: give a value, or leave the flag out`)
+		c := clitest.Command{Env: map[string]string{"HOLDFAST_TOKEN": "hf_admin"}}
+		c.WantCode(t, c.Run(t, f, "machine", "list", "--"+name+"="), app.ExitUsage)
+		clitest.WantIn(t, name, c.Err.String(), "--"+name+`: "": is empty: give a value, or leave the flag out`)
 	}
-	if len(f.requests) > 0 {
-		t.Errorf("got requests: %v", f.requests)
+	if len(f.Requests) > 0 {
+		t.Errorf("got requests: %v", f.Requests)
 	}
 	env := map[string]string{"HOLDFAST_CONTEXTS": t.TempDir() + "/contexts.yaml"}
 	for _, token := range []string{"hf_secret", ""} {
-		c := command{env: env}
-		c.wantCode(t, c.run(t, nil, "context", "set", "lab", "--addr", "10.0.0.1:7400", "--token", token), app.ExitOK)
+		c := clitest.Command{Env: env}
+		c.WantCode(t, c.Run(t, nil, "context", "set", "lab", "--addr", "10.0.0.1:7400", "--token", token), app.ExitOK)
 	}
-	c := command{env: env}
-	c.wantCode(t, c.run(t, nil, "context", "list", "-o", "json"), app.ExitOK)
-	wantIn(t, "context list", c.out.String(), `"token_set": false`)
+	c := clitest.Command{Env: env}
+	c.WantCode(t, c.Run(t, nil, "context", "list", "-o", "json"), app.ExitOK)
+	clitest.WantIn(t, "context list", c.Out.String(), `"token_set": false`)
 }
 
 // TestFlagsOfAnotherProgram checks that another program can use the client flags.
@@ -211,7 +213,7 @@ func TestFlagsOfAnotherProgram(t *testing.T) {
 	}})
 	root := &cobra.Command{Use: "other"}
 	root.AddCommand(cmd)
-	if code := Execute(t.Context(), s, root, []string{"measure", "--addr", "10.0.0.1:7400"}); code != app.ExitOK {
+	if code := cli.Execute(t.Context(), s, root, []string{"measure", "--addr", "10.0.0.1:7400"}); code != app.ExitOK {
 		t.Errorf("got exit code %d, want %d", code, app.ExitOK)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 // foreignText is a text as a hostile machine, BMC or installer sends it: a title, a color, a query
@@ -54,10 +56,10 @@ func TestForeignText(t *testing.T) {
 				if terminal && strings.Contains(line, "watch") {
 					continue // it draws a block
 				}
-				c := command{terminal: terminal, env: map[string]string{"HOLDFAST_ADDR": s.addr, "NO_COLOR": "1",
+				c := clitest.Command{Terminal: terminal, Env: map[string]string{"HOLDFAST_ADDR": s.addr, "NO_COLOR": "1",
 					"HOLDFAST_CONTEXTS": "contexts.yaml"}}
-				c.run(t, nil, append(strings.Fields(line), strings.Fields(format)...)...)
-				for name, out := range map[string]string{"stdout": c.out.String(), "stderr": c.err.String()} {
+				c.Run(t, nil, append(strings.Fields(line), strings.Fields(format)...)...)
+				for name, out := range map[string]string{"stdout": c.Out.String(), "stderr": c.Err.String()} {
 					if r := harmful(out); r >= 0 {
 						t.Errorf("%s %s: %s has %U:\n%q", line, format, name, r, out)
 					}
@@ -71,24 +73,24 @@ func TestForeignText(t *testing.T) {
 	if printed < 100 {
 		t.Errorf("%d outputs have foreign text, want more", printed)
 	}
-	var c command
-	c.env = map[string]string{"HOLDFAST_ADDR": s.addr}
-	c.run(t, nil, "run", "logs", "x", "--raw")
-	if c.out.String() != foreignText {
-		t.Errorf("run logs --raw: got %q, want the bytes", c.out.String())
+	var c clitest.Command
+	c.Env = map[string]string{"HOLDFAST_ADDR": s.addr}
+	c.Run(t, nil, "run", "logs", "x", "--raw")
+	if c.Out.String() != foreignText {
+		t.Errorf("run logs --raw: got %q, want the bytes", c.Out.String())
 	}
 }
 
 // TestForeignErrors checks that texts in errors of a server reach the terminal as text.
 func TestForeignErrors(t *testing.T) {
-	f := fixture()
-	f.refuse = always(refusal(t, codes.InvalidArgument, foreignText, foreignText, foreignText))
-	startCluster(t, f)
+	f := clitest.Fixture()
+	f.Refuse = clitest.Always(clitest.Refusal(t, codes.InvalidArgument, foreignText, foreignText, foreignText))
+	clitest.Start(t, f)
 	for _, line := range []string{"machine get m-1", "run logs run-1", "run start m-1 --type REBOOT --yes", "plan list"} {
-		c := command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
-		c.run(t, f, strings.Fields(line)...)
-		if r := harmful(c.err.String()); r >= 0 || !strings.Contains(c.err.String(), "txt.exe") {
-			t.Errorf("%s: stderr has %U:\n%q", line, r, c.err.String())
+		c := clitest.Command{Terminal: true, Env: map[string]string{"NO_COLOR": "1"}}
+		c.Run(t, f, strings.Fields(line)...)
+		if r := harmful(c.Err.String()); r >= 0 || !strings.Contains(c.Err.String(), "txt.exe") {
+			t.Errorf("%s: stderr has %U:\n%q", line, r, c.Err.String())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strconv"
@@ -8,26 +8,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func TestExpressions(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct{ args, format, want string }{
 		{"machine list", `jsonpath={.machines[*].machine_id}`, "m-123 m-124 m-125\n"},
 		{"machine list", `jsonpath={.machines[?(@.status.phase=="READY")].machine_id}`, "m-125\n"},
 		{"machine get m-123", "jsonpath=status.phase", "PROVISIONING\n"},
 		{"machine get m-123", `jsonpath={.labels.env}`, "prod\n"},
 		{"run list", `go-template={{range .runs}}{{.run_id}} {{.phase}};{{end}}`, "run-789 RUNNING;run-788 FAILED;\n"},
-		{"token list", "jsonpath={.tokens[0].name}", f.tokens[0].GetName() + "\n"},
+		{"token list", "jsonpath={.tokens[0].name}", f.Tokens[0].GetName() + "\n"},
 		{"cluster status", "jsonpath=leader", "peer-1\n"},
 		{"machine why m-123", "jsonpath=waiting_for", "the installer's report\n"},
 		{"version", "jsonpath={.client.go}", "go"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", tt.format)...), app.ExitOK)
-		if got := c.out.String(); got != tt.want && (tt.args != "version" || !strings.HasPrefix(got, tt.want)) {
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, append(strings.Fields(tt.args), "-o", tt.format)...), app.ExitOK)
+		if got := c.Out.String(); got != tt.want && (tt.args != "version" || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("%s -o %s: got %q, want %q", tt.args, tt.format, got, tt.want)
 		}
 	}
@@ -35,30 +36,30 @@ func TestExpressions(t *testing.T) {
 		"jsonpath={.a": "parse the path", "jsonpath=": "the expression is missing", "go-template={{": "parse the template",
 		"xml": "is not one of table, wide, json, yaml, name, jsonpath=…, go-template=…",
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "-o", format), app.ExitUsage)
-		wantIn(t, format, c.err.String(), want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, "machine", "list", "-o", format), app.ExitUsage)
+		clitest.WantIn(t, format, c.Err.String(), want)
 	}
 }
 
 func TestSortBy(t *testing.T) {
-	f := fixture()
-	f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Spec: &holdfastv1.MachineSpec{Rack: "r10"},
+	f := clitest.Fixture()
+	f.Machines = append(f.Machines, &holdfastv1.Machine{MachineId: "m-9", Spec: &holdfastv1.MachineSpec{Rack: "r10"},
 		Revision: 1})
-	f = startCluster(t, f)
+	f = clitest.Start(t, f)
 	for _, tt := range []struct{ args, want, note string }{
 		{"--sort-by machine_id", "m-9 m-123 m-124 m-125", ""},
 		{"--sort-by -machine_id", "m-125 m-124 m-123 m-9", ""},
 		{"--sort-by rack", "m-123 m-9 m-124 m-125", ""},
 		{"--sort-by -revision --limit 2", "m-123 m-124", "only the first 2 are shown"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"machine", "list", "-o", "name"}, strings.Fields(tt.args)...)...),
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, append([]string{"machine", "list", "-o", "name"}, strings.Fields(tt.args)...)...),
 			app.ExitOK)
-		if diff := cmp.Diff(tt.want, strings.Join(strings.Fields(c.out.String()), " ")); diff != "" {
+		if diff := cmp.Diff(tt.want, strings.Join(strings.Fields(c.Out.String()), " ")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.args, diff)
 		}
-		wantIn(t, tt.args, c.err.String(), tt.note)
+		clitest.WantIn(t, tt.args, c.Err.String(), tt.note)
 	}
 	for args, want := range map[string]string{
 		"machine list --sort-by racks":    `Machine has no field "racks"`,
@@ -68,9 +69,9 @@ func TestSortBy(t *testing.T) {
 		"run list --sort-by steps":        "cannot be sorted by",
 		"machine history m-1 --sort-by x": `HistoryEntry has no field "x"`,
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitUsage)
-		wantIn(t, args, c.err.String(), want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, strings.Fields(args)...), app.ExitUsage)
+		clitest.WantIn(t, args, c.Err.String(), want)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestFirstOf(t *testing.T) {
 
 // Ids come from the server, without those that are already in the arguments.
 func TestCompletionOfIDs(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for args, want := range map[string]string{
 		"machine get ":          "m-123 m-124 m-125",
 		"machine delete m-124 ": "m-123 m-125",
@@ -111,11 +112,11 @@ func TestCompletionOfIDs(t *testing.T) {
 		"plan get ":             "plan-repave-ubuntu-2204-v1 plan/reboot",
 		"machine get m-123 ":    "",
 	} {
-		var c command
+		var c clitest.Command
 		words := strings.Split(args, " ")
-		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, words...)...), app.ExitOK)
+		c.WantCode(t, c.Run(t, f, append([]string{"__complete"}, words...)...), app.ExitOK)
 		var got []string
-		for line := range strings.Lines(c.out.String()) {
+		for line := range strings.Lines(c.Out.String()) {
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, ":") {
 				got = append(got, line)
 			}

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 func TestOutput(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, args := range []string{
 		"machine list", "machine list -o wide", "machine list -o name", "machine list --no-headers",
 		"machine get m-123", "machine get m-123 -o wide", "machine get m-125", "machine get m-125 -o yaml",
@@ -32,42 +33,42 @@ func TestOutput(t *testing.T) {
 		"cluster status", "cluster status -o wide", "cluster status -o name",
 	} {
 		t.Run(args, func(t *testing.T) {
-			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(args)...), app.ExitOK)
-			if c.err.String() != "" {
-				t.Errorf("got standard error:\n%s", c.err.String())
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, strings.Fields(args)...), app.ExitOK)
+			if c.Err.String() != "" {
+				t.Errorf("got standard error:\n%s", c.Err.String())
 			}
-			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
+			clitest.Golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.Out.String())
 		})
 	}
 }
 
 // Machine-readable output has the API's complete messages, with the API's names.
 func TestMachineReadableOutput(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct {
 		args string
 		key  string // of a list
 		want []proto.Message
 	}{
-		{"machine list", "machines", messages(f.machines)},
-		{"machine get m-123", "", messages(f.machines[:1])},
-		{"machine history m-124", "entries", messages(f.history)},
-		{"machine why m-123", "", []proto.Message{f.why}},
-		{"plan list", "plans", messages(f.plans)},
-		{"plan get plan/reboot", "", messages(f.plans[1:])},
-		{"run list", "runs", messages(f.runs)},
-		{"run get run-789", "", messages(f.runs[:1])},
-		{"token list", "tokens", messages(f.tokens)},
-		{"audit list", "events", messages(f.newest())},
-		{"pool list", "pools", messages(f.pools)},
-		{"service list", "services", messages(f.services)},
-		{"cluster status", "", []proto.Message{f.cluster}},
+		{"machine list", "machines", messages(f.Machines)},
+		{"machine get m-123", "", messages(f.Machines[:1])},
+		{"machine history m-124", "entries", messages(f.History)},
+		{"machine why m-123", "", []proto.Message{f.Why}},
+		{"plan list", "plans", messages(f.Plans)},
+		{"plan get plan/reboot", "", messages(f.Plans[1:])},
+		{"run list", "runs", messages(f.Runs)},
+		{"run get run-789", "", messages(f.Runs[:1])},
+		{"token list", "tokens", messages(f.Tokens)},
+		{"audit list", "events", messages(f.Newest())},
+		{"pool list", "pools", messages(f.Pools)},
+		{"service list", "services", messages(f.Services)},
+		{"cluster status", "", []proto.Message{f.Cluster}},
 	} {
 		for _, format := range []string{"json", "yaml"} {
-			var c command
-			c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", format)...), app.ExitOK)
-			raw, err := yaml.YAMLToJSON([]byte(c.out.String()))
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, append(strings.Fields(tt.args), "-o", format)...), app.ExitOK)
+			raw, err := yaml.YAMLToJSON([]byte(c.Out.String()))
 			if err != nil {
 				t.Fatalf("%s -o %s: %v", tt.args, format, err)
 			}
@@ -92,9 +93,9 @@ func TestMachineReadableOutput(t *testing.T) {
 			}
 		}
 	}
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "-o", "json"), app.ExitOK)
-	wantIn(t, "JSON", c.out.String(), "{\n  \"machine_id\": \"m-123\",\n  \"labels\": {\n    \"env\": \"prod\"",
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "get", "m-123", "-o", "json"), app.ExitOK)
+	clitest.WantIn(t, "JSON", c.Out.String(), "{\n  \"machine_id\": \"m-123\",\n  \"labels\": {\n    \"env\": \"prod\"",
 		`"status": false`, `"banners": []`)
 }
 
@@ -107,7 +108,7 @@ func messages[M proto.Message](items []M) []proto.Message {
 }
 
 func TestColorOnlyOnTerminal(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct {
 		name     string
 		terminal bool
@@ -119,36 +120,36 @@ func TestColorOnlyOnTerminal(t *testing.T) {
 		{"NO_COLOR", true, map[string]string{"NO_COLOR": "1"}, false},
 		{"dumb terminal", true, map[string]string{"TERM": "dumb"}, false},
 	} {
-		c := command{terminal: tt.terminal, env: tt.env}
-		c.wantCode(t, c.run(t, f, "machine", "list"), app.ExitOK)
-		if got := strings.Contains(c.out.String(), "\x1b["); got != tt.want {
+		c := clitest.Command{Terminal: tt.terminal, Env: tt.env}
+		c.WantCode(t, c.Run(t, f, "machine", "list"), app.ExitOK)
+		if got := strings.Contains(c.Out.String(), "\x1b["); got != tt.want {
 			t.Errorf("%s: got colors %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
 func TestLimitIsReportedOnStderr(t *testing.T) {
-	f := startCluster(t, fixture())
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "2", "-o", "name"), app.ExitOK)
-	if got, want := c.out.String(), "m-123\nm-124\n"; got != want {
+	f := clitest.Start(t, clitest.Fixture())
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "list", "--limit", "2", "-o", "name"), app.ExitOK)
+	if got, want := c.Out.String(), "m-123\nm-124\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
-	wantIn(t, "stderr", c.err.String(), "only the first 2 are shown")
+	clitest.WantIn(t, "stderr", c.Err.String(), "only the first 2 are shown")
 
-	c = command{}
-	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "3", "-o", "name"), app.ExitOK)
-	if c.err.String() != "" {
-		t.Errorf("without a limit: got stderr %q, want none", c.err.String())
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "machine", "list", "--limit", "3", "-o", "name"), app.ExitOK)
+	if c.Err.String() != "" {
+		t.Errorf("without a limit: got stderr %q, want none", c.Err.String())
 	}
 }
 
 func TestHelp(t *testing.T) {
 	var commands func(prefix []string, t *testing.T)
 	commands = func(prefix []string, t *testing.T) {
-		var c command
-		c.wantCode(t, c.run(t, nil, append(prefix, "--help")...), app.ExitOK)
-		out := c.out.String()
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, append(prefix, "--help")...), app.ExitOK)
+		out := c.Out.String()
 		name := strings.Join(prefix, " ")
 		if !strings.Contains(out, "Examples:") {
 			t.Errorf("help of %q: got no examples:\n%s", name, out)
@@ -166,8 +167,9 @@ func TestHelp(t *testing.T) {
 		commands([]string{noun}, t)
 	}
 
-	var c command
-	c.wantCode(t, c.run(t, nil), app.ExitOK)
-	wantIn(t, "help", c.out.String(), "Exit codes:", "5  the run failed or was canceled", "HOLDFAST_ADDR", "machine",
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil), app.ExitOK)
+	clitest.WantIn(t, "help", c.Out.String(), "Exit codes:", "5  the run failed or was canceled", "HOLDFAST_ADDR",
+		"machine",
 		"context")
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -15,7 +16,7 @@ func session(run string, attempt int32, stage holdfastv1.Install_Stage, over boo
 	i := &holdfastv1.Install{MachineId: "m-123", RunId: run, Step: "repave-os", Attempt: attempt, Stage: stage,
 		Detail: "of " + run}
 	if over {
-		i.ClosedAt = timestamppb.New(now())
+		i.ClosedAt = timestamppb.New(clitest.Now())
 	}
 	return i
 }
@@ -25,7 +26,7 @@ func TestInstallWatchEnd(t *testing.T) {
 	const complete, booted, failed, writing = holdfastv1.Install_COMPLETE, holdfastv1.Install_BOOTED_DISK,
 		holdfastv1.Install_FAILED, holdfastv1.Install_WRITING
 	old := session("run-700", 1, booted, true)
-	running, ended, repaved := fixtureRuns()[0], failedRun(), succeeded()
+	running, ended, repaved := clitest.FixtureRuns()[0], clitest.FailedRun(), clitest.Succeeded()
 	for _, r := range []*holdfastv1.Run{running, ended, repaved} {
 		r.GetSteps()[1].Attempts = []*holdfastv1.Attempt{
 			{Number: 1, Outcome: holdfastv1.Attempt_FAILED, Error: "it did not boot from its disk"}, {Number: 2,
@@ -61,16 +62,16 @@ func TestInstallWatchEnd(t *testing.T) {
 			"it was over at failed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := fixture()
-			f.machines[0].Status.ActiveRunId, f.runs = tt.active, []*holdfastv1.Run{tt.run}
-			f.install = func(asked int) *holdfastv1.Install { return tt.seen[min(asked, len(tt.seen))-1] }
-			startCluster(t, f)
-			var c command
-			c.wantCode(t, c.run(t, f, "install", "watch", "m-123", "--interval", "1ms"), tt.want)
-			wantIn(t, "stdout", c.out.String(), tt.out)
-			wantIn(t, "stderr", c.err.String(), tt.err)
-			if tt.none != "" && strings.Contains(c.out.String(), tt.none) {
-				t.Errorf("got %q in stdout:\n%s", tt.none, c.out.String())
+			f := clitest.Fixture()
+			f.Machines[0].Status.ActiveRunId, f.Runs = tt.active, []*holdfastv1.Run{tt.run}
+			f.Install = func(asked int) *holdfastv1.Install { return tt.seen[min(asked, len(tt.seen))-1] }
+			clitest.Start(t, f)
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, "install", "watch", "m-123", "--interval", "1ms"), tt.want)
+			clitest.WantIn(t, "stdout", c.Out.String(), tt.out)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
+			if tt.none != "" && strings.Contains(c.Out.String(), tt.none) {
+				t.Errorf("got %q in stdout:\n%s", tt.none, c.Out.String())
 			}
 		})
 	}

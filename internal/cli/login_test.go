@@ -1,7 +1,6 @@
-package cli
+package cli_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	"github.com/holdfast-metal/holdfast/internal/oidctest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -17,7 +17,7 @@ import (
 // TestLogin: the sign-in is stored for the context and used for its calls, until it is deleted.
 func TestLogin(t *testing.T) {
 	p := oidctest.New(t, oidctest.Settings{ClientID: "cli", Audience: "holdfast"})
-	f := startCluster(t, &fakeCluster{issuers: []*holdfastv1.Issuer{
+	f := clitest.Start(t, &clitest.Cluster{Issuers: []*holdfastv1.Issuer{
 		{Issuer: "https://other.example", DisplayName: "Dashboard only"},
 		{Issuer: p.URL, DisplayName: "Example SSO", ClientId: "cli", Audience: "holdfast", Scopes: []string{"openid"}},
 	}})
@@ -25,13 +25,13 @@ func TestLogin(t *testing.T) {
 	env := map[string]string{"HOLDFAST_CONTEXTS": file, "HOLDFAST_ADDR": ""}
 	run := func(want int, args ...string) string {
 		t.Helper()
-		c := command{env: env}
-		c.wantCode(t, c.run(t, f, args...), want)
-		return c.err.String()
+		c := clitest.Command{Env: env}
+		c.WantCode(t, c.Run(t, f, args...), want)
+		return c.Err.String()
 	}
-	wantIn(t, "no context", run(app.ExitUsage, "login"), "no context is selected")
-	run(app.ExitOK, "context", "set", "lab", "--addr", f.addr, "--token", "old")
-	wantIn(t, "login", run(app.ExitOK, "login"), "Open "+p.URL+"/activate and enter the code "+oidctest.UserCode,
+	clitest.WantIn(t, "no context", run(app.ExitUsage, "login"), "no context is selected")
+	run(app.ExitOK, "context", "set", "lab", "--addr", f.Addr, "--token", "old")
+	clitest.WantIn(t, "login", run(app.ExitOK, "login"), "Open "+p.URL+"/activate and enter the code "+oidctest.UserCode,
 		"Waiting until", "you are signed in to context lab as token:ci (operator", "while Example SSO refreshes")
 	store := login.At(file, "lab")
 	saved, ok, err := store.Load()
@@ -40,9 +40,9 @@ func TestLogin(t *testing.T) {
 	}
 	used := func(token string) {
 		t.Helper()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer "+token {
+		f.Mu.Lock()
+		defer f.Mu.Unlock()
+		if got := f.Meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer "+token {
 			t.Errorf("got authorization %.20q, want %.20q", got, token)
 		}
 	}
@@ -68,7 +68,7 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := run(app.ExitError, "whoami")
-	wantIn(t, "ended", text, "has ended: run: holdfast login")
+	clitest.WantIn(t, "ended", text, "has ended: run: holdfast login")
 	if strings.Contains(text, "--token") || strings.Contains(text, "transport:") {
 		t.Errorf("got %q, want one remedy", text)
 	}
@@ -106,23 +106,17 @@ func TestLoginErrors(t *testing.T) {
 		{"down", []*holdfastv1.Issuer{{Issuer: down.URL, ClientId: "cli"}}, nil, app.ExitError,
 			"read the discovery document"},
 	} {
-		f := startCluster(t, &fakeCluster{issuers: tt.issuers})
+		f := clitest.Start(t, &clitest.Cluster{Issuers: tt.issuers})
 		env := map[string]string{"HOLDFAST_CONTEXTS": filepath.Join(t.TempDir(), "config.yaml"), "HOLDFAST_ADDR": ""}
-		c := command{env: env}
-		c.wantCode(t, c.run(t, f, "context", "set", "lab", "--addr", f.addr), app.ExitOK)
-		c = command{env: env}
-		c.wantCode(t, c.run(t, f, append([]string{"login"}, tt.args...)...), tt.code)
-		wantIn(t, tt.name, c.err.String(), tt.want)
+		c := clitest.Command{Env: env}
+		c.WantCode(t, c.Run(t, f, "context", "set", "lab", "--addr", f.Addr), app.ExitOK)
+		c = clitest.Command{Env: env}
+		c.WantCode(t, c.Run(t, f, append([]string{"login"}, tt.args...)...), tt.code)
+		clitest.WantIn(t, tt.name, c.Err.String(), tt.want)
 	}
 	env := map[string]string{"HOLDFAST_CONTEXTS": filepath.Join(t.TempDir(), "config.yaml"), "HOLDFAST_ADDR": ""}
-	c := command{env: env}
-	c.wantCode(t, c.run(t, nil, "context", "set", "far", "--addr", "n1.example:7400"), app.ExitOK)
-	c.wantCode(t, c.run(t, nil, "login"), app.ExitUsage)
-	wantIn(t, "without TLS", c.err.String(), "without TLS")
-}
-
-func (f *fakeCluster) GetIssuers(
-	context.Context, *holdfastv1.GetIssuersRequest,
-) (*holdfastv1.GetIssuersResponse, error) {
-	return &holdfastv1.GetIssuersResponse{Issuers: f.issuers}, nil
+	c := clitest.Command{Env: env}
+	c.WantCode(t, c.Run(t, nil, "context", "set", "far", "--addr", "n1.example:7400"), app.ExitOK)
+	c.WantCode(t, c.Run(t, nil, "login"), app.ExitUsage)
+	clitest.WantIn(t, "without TLS", c.Err.String(), "without TLS")
 }

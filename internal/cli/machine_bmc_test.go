@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -34,10 +35,10 @@ func TestCareVerbsAreRuns(t *testing.T) {
 		"boot-device m-123 virtual-media --persistent": {PlanId: "plan/boot-virtual-media",
 			Params: map[string]string{"persistent": "true"}},
 	} {
-		f := startCluster(t, fixture())
-		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"machine"}, strings.Fields(args+" --detach -o name")...)...), app.ExitOK)
-		all := asked[*holdfastv1.StartRunRequest](f)
+		f := clitest.Start(t, clitest.Fixture())
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, append([]string{"machine"}, strings.Fields(args+" --detach -o name")...)...), app.ExitOK)
+		all := clitest.Asked[*holdfastv1.StartRunRequest](f)
 		if len(all) != 1 {
 			t.Fatalf("%s: got %d started runs, want 1", args, len(all))
 		}
@@ -58,8 +59,8 @@ func TestCareVerbsUsageErrors(t *testing.T) {
 		"media insert m-1":            "URL is missing",
 		"console":                     "MACHINE is missing",
 	} {
-		var c command
-		c.wantCode(t, c.run(t, nil, append([]string{"machine"}, strings.Fields(args)...)...), app.ExitUsage)
-		wantIn(t, args, c.err.String(), want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, append([]string{"machine"}, strings.Fields(args)...)...), app.ExitUsage)
+		clitest.WantIn(t, args, c.Err.String(), want)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"testing"
@@ -7,7 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -22,42 +24,44 @@ func issue(urgency holdfastv1.Issue_Urgency, kind, reason string, since *timesta
 }
 
 func TestMachineIssues(t *testing.T) {
-	off := troubledMachine("m-8", issue(holdfastv1.Issue_DOWN, "PoweredOff", "NotByRun", ago(2*time.Hour)))
+	off := troubledMachine("m-8", issue(holdfastv1.Issue_DOWN, "PoweredOff", "NotByRun", clitest.Ago(2*time.Hour)))
 	off.Status.Power = holdfastv1.PowerState_OFF
 	off.Status.Conditions = []*holdfastv1.Condition{{
-		Type: "PoweredOn", Reason: "NotByRun", LastTransition: ago(2 * time.Hour),
+		Type: "PoweredOn", Reason: "NotByRun", LastTransition: clitest.Ago(2 * time.Hour),
 	}}
-	f := startCluster(t, &fakeCluster{machines: []*holdfastv1.Machine{
-		troubledMachine("m-2", issue(holdfastv1.Issue_DOWN, "Unreachable", "NoAnswer", ago(time.Hour)),
-			issue(holdfastv1.Issue_MINOR, "Degraded", "FanFailed", ago(3*time.Hour))),
-		troubledMachine("m-3", issue(holdfastv1.Issue_MINOR, "BMCUnreachable", "AuthFailed", ago(48*time.Hour))),
-		troubledMachine("m-4", issue(holdfastv1.Issue_URGENT, "NeedsIntervention", "StepFailed", ago(5*time.Minute))),
-		troubledMachine("m-10", issue(holdfastv1.Issue_URGENT, "NeedsIntervention", "StepFailed", ago(5*time.Minute))),
-		troubledMachine("m-7", issue(holdfastv1.Issue_URGENT, "InstallFailed", "no disk", ago(time.Minute))),
+	f := clitest.Start(t, &clitest.Cluster{Machines: []*holdfastv1.Machine{
+		troubledMachine("m-2", issue(holdfastv1.Issue_DOWN, "Unreachable", "NoAnswer", clitest.Ago(time.Hour)),
+			issue(holdfastv1.Issue_MINOR, "Degraded", "FanFailed", clitest.Ago(3*time.Hour))),
+		troubledMachine("m-3", issue(holdfastv1.Issue_MINOR, "BMCUnreachable", "AuthFailed", clitest.Ago(48*time.Hour))),
+		troubledMachine("m-4",
+			issue(holdfastv1.Issue_URGENT, "NeedsIntervention", "StepFailed", clitest.Ago(5*time.Minute))),
+		troubledMachine("m-10",
+			issue(holdfastv1.Issue_URGENT, "NeedsIntervention", "StepFailed", clitest.Ago(5*time.Minute))),
+		troubledMachine("m-7", issue(holdfastv1.Issue_URGENT, "InstallFailed", "no disk", clitest.Ago(time.Minute))),
 		off,
 	}})
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "issues", "--filter", "rack = r7"), app.ExitOK)
-	golden(t, "machine_issues.golden", c.out.String())
-	asked := asked[*holdfastv1.ListMachinesRequest](f)
-	if diff := cmp.Diff("(rack = r7) AND "+troubled, asked[len(asked)-1].GetFilter()); diff != "" {
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "issues", "--filter", "rack = r7"), app.ExitOK)
+	clitest.Golden(t, "machine_issues.golden", c.Out.String())
+	asked := clitest.Asked[*holdfastv1.ListMachinesRequest](f)
+	if diff := cmp.Diff("(rack = r7) AND "+cli.Troubled, asked[len(asked)-1].GetFilter()); diff != "" {
 		t.Errorf("filter (-want +got):\n%s", diff)
 	}
 
-	c = command{}
-	c.wantCode(t, c.run(t, f, "machine", "issues", "--limit", "2", "-o", "name"), app.ExitOK)
-	if got, want := c.out.String(), "m-4\nm-10\n"; got != want {
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "machine", "issues", "--limit", "2", "-o", "name"), app.ExitOK)
+	if got, want := c.Out.String(), "m-4\nm-10\n"; got != want {
 		t.Errorf("two most urgent: got %q, want %q", got, want)
 	}
-	wantIn(t, "stderr", c.err.String(), "only the first 2 are shown")
+	clitest.WantIn(t, "stderr", c.Err.String(), "only the first 2 are shown")
 }
 
 func TestNoIssues(t *testing.T) {
-	f := startCluster(t, &fakeCluster{})
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "issues", "--no-headers"), app.ExitOK)
-	if got := c.out.String(); got != "" {
+	f := clitest.Start(t, &clitest.Cluster{})
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "issues", "--no-headers"), app.ExitOK)
+	if got := c.Out.String(); got != "" {
 		t.Errorf("got output %q, want none", got)
 	}
-	wantIn(t, "stderr", c.err.String(), "no machine has an issue")
+	clitest.WantIn(t, "stderr", c.Err.String(), "no machine has an issue")
 }

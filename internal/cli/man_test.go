@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
-	var c command
-	c.wantCode(t, c.run(t, nil, "man", dir), app.ExitOK)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil, "man", dir), app.ExitOK)
 	page, err := os.ReadFile(filepath.Join(dir, "holdfast-machine-issues.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "holdfast-machine-issues.1.golden", string(page))
+	clitest.Golden(t, "holdfast-machine-issues.1.golden", string(page))
 
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(pages) < 80 {
@@ -28,7 +29,7 @@ func TestManualPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantIn(t, filepath.Base(file), string(text), ".TH ", ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n")
+		clitest.WantIn(t, filepath.Base(file), string(text), ".TH ", ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n")
 		if name := filepath.Base(file); name == "holdfast-man.1" || name == "holdfast-help.1" {
 			t.Errorf("%s: got a page of a hidden command", name)
 		}
@@ -40,18 +41,6 @@ func TestManualPages(t *testing.T) {
 			if (strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'")) && !known {
 				t.Errorf("%s: got text that resembles a macro: %q", filepath.Base(file), line)
 			}
-		}
-	}
-}
-
-func TestRoff(t *testing.T) {
-	for in, want := range map[string]string{
-		"-o name":           `\-o name`,
-		".hidden\n'quoted'": "\\&.hidden\n\\&'quoted'",
-		`a\nb`:              `a\enb`,
-	} {
-		if got := roff(in); got != want {
-			t.Errorf("roff(%q): got %q, want %q", in, got, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"os"
@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 // TestRestoreIsCheckedFirst checks that a restore that the leader would refuse is refused before
 // the question, and by --dry-run.
 func TestRestoreIsCheckedFirst(t *testing.T) {
 	dir := t.TempDir()
-	whole := snapshotFile(t)
+	whole := clitest.SnapshotFile(t)
 	for name, data := range map[string][]byte{
 		"good.snap": whole, "cut.snap": whole[:len(whole)-5], "empty.snap": nil, "text.snap": []byte("hello\n"),
 	} {
@@ -23,20 +24,21 @@ func TestRestoreIsCheckedFirst(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, file, flags string
-		change            func(*fakeCluster)
+		change            func(*clitest.Cluster)
 		code              int
 		want              string
 	}{
-		{"another cluster", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.ClusterId = "c-2" },
+		{"another cluster", "good.snap", "--abandon-runs", func(f *clitest.Cluster) { f.Cluster.ClusterId = "c-2" },
 			app.ExitConflict,
 			"the snapshot is of cluster c-1, and this is c-2, which has machines or runs of its own"},
 		{"another cluster, confirmed", "good.snap", "--abandon-runs --other-cluster",
-			func(f *fakeCluster) { f.cluster.ClusterId = "c-2" }, app.ExitOK, ""},
-		{"another cluster without anything", "good.snap", "", func(f *fakeCluster) {
-			f.cluster.ClusterId, f.machines, f.runs = "c-2", nil, nil
+			func(f *clitest.Cluster) { f.Cluster.ClusterId = "c-2" }, app.ExitOK, ""},
+		{"another cluster without anything", "good.snap", "", func(f *clitest.Cluster) {
+			f.Cluster.ClusterId, f.Machines, f.Runs = "c-2", nil, nil
 		}, app.ExitOK, ""},
 		{"active runs", "good.snap", "", nil, app.ExitConflict, "such as run-789 on machine m-123): cancel them"},
-		{"too new", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.FeatureLevel = 0 }, app.ExitConflict,
+		{"too new", "good.snap", "--abandon-runs", func(f *clitest.Cluster) { f.Cluster.FeatureLevel = 0 },
+			app.ExitConflict,
 			"the cluster 0: upgrade all peers first"},
 		{"cut off", "cut.snap", "", nil, app.ExitError, "it is damaged or incomplete"},
 		{"empty", "empty.snap", "", nil, app.ExitError, "it is not a snapshot"},
@@ -44,18 +46,18 @@ func TestRestoreIsCheckedFirst(t *testing.T) {
 	} {
 		for _, how := range []string{"--dry-run", ""} {
 			t.Run(tt.name+how, func(t *testing.T) {
-				f := fixture()
-				f.operator, f.cluster.ClusterId, f.cluster.FeatureLevel = &fakeOperator{}, "c-1", 3
+				f := clitest.Fixture()
+				f.Operator, f.Cluster.ClusterId, f.Cluster.FeatureLevel = &clitest.Operator{}, "c-1", 3
 				if tt.change != nil {
 					tt.change(f)
 				}
-				startCluster(t, f)
-				c := command{in: f.cluster.GetClusterId() + "\n", terminal: true, answers: true}
+				clitest.Start(t, f)
+				c := clitest.Command{In: f.Cluster.GetClusterId() + "\n", Terminal: true, Answers: true}
 				args := "operator snapshot restore " + filepath.Join(dir, tt.file) + " " + tt.flags + " " + how
-				c.wantCode(t, c.run(t, f, strings.Fields(args)...), tt.code)
-				wantIn(t, "stderr", c.err.String(), tt.want)
-				if asked := strings.Contains(c.err.String(), "to confirm"); asked != (tt.code == app.ExitOK && how == "") {
-					t.Errorf("asked: %v; stderr:\n%s", asked, c.err.String())
+				c.WantCode(t, c.Run(t, f, strings.Fields(args)...), tt.code)
+				clitest.WantIn(t, "stderr", c.Err.String(), tt.want)
+				if asked := strings.Contains(c.Err.String(), "to confirm"); asked != (tt.code == app.ExitOK && how == "") {
+					t.Errorf("asked: %v; stderr:\n%s", asked, c.Err.String())
 				}
 			})
 		}

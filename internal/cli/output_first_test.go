@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"io"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
@@ -39,7 +40,7 @@ func TestOutputIsCheckedFirst(t *testing.T) {
 			t.Errorf("%s: got %v, want a refusal of the field", c.CommandPath(), err)
 		}
 	}
-	walk(Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}))
+	walk(cli.Root(app.Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}))
 	if seen < 20 {
 		t.Errorf("got %d commands, want more", seen)
 	}

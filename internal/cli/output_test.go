@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -7,29 +7,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 func TestCustomColumns(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct{ spec, want string }{
 		{"ID:.machine_id,POOL:spec.pool", "ID      POOL\nm-123   "},
 		{"ID:.machine_id,NONE:.labels.nothing", "ID      NONE\nm-123   -\n"},
 		{"ID:{.machine_id}", "ID\nm-123\n"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "1", "-o", "custom-columns="+tt.spec), app.ExitOK)
-		wantIn(t, tt.spec, c.out.String(), tt.want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, "machine", "list", "--limit", "1", "-o", "custom-columns="+tt.spec), app.ExitOK)
+		clitest.WantIn(t, tt.spec, c.Out.String(), tt.want)
 	}
 	for _, spec := range []string{"", "ID", "ID:", ":.machine_id", "ID:{.machine_id"} {
-		var c command
-		c.wantCode(t, c.run(t, f, "machine", "list", "-o", "custom-columns="+spec), app.ExitUsage)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, "machine", "list", "-o", "custom-columns="+spec), app.ExitUsage)
 	}
 }
 
 // TestUnknownPathsAreRefused checks that -o refuses a path that no resource has, like --sort-by,
 // and takes one that this resource does not have.
 func TestUnknownPathsAreRefused(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct{ format, want string }{
 		{"custom-columns=ID:.machineid", `column ID: a machine has no field "machineid": did you mean machine_id?`},
 		{"custom-columns=ID:.machine_id,R:.spec.rak", `column R: spec has no field "rak": did you mean rack?`},
@@ -58,13 +59,13 @@ func TestUnknownPathsAreRefused(t *testing.T) {
 		{"go-template={{range .machines}}{{.labels.none}} {{.spec.rack}} {{index .labels `x`}}{{end}}", ""},
 		{"go-template={{$first := index .machines 0}}{{$first.machine_id}} {{len .machines}} {{printf `%v` .}}", ""},
 	} {
-		var c command
+		var c clitest.Command
 		code := app.ExitOK
 		if tt.want != "" {
 			code = app.ExitUsage
 		}
-		c.wantCode(t, c.run(t, f, "machine", "list", "-o", tt.format), code)
-		wantIn(t, tt.format, c.err.String(), tt.want)
+		c.WantCode(t, c.Run(t, f, "machine", "list", "-o", tt.format), code)
+		clitest.WantIn(t, tt.format, c.Err.String(), tt.want)
 	}
 }
 
@@ -72,9 +73,9 @@ func TestContextOutput(t *testing.T) {
 	env := map[string]string{"HOLDFAST_CONTEXTS": t.TempDir() + "/contexts.yaml"}
 	run := func(want int, args ...string) string {
 		t.Helper()
-		c := command{env: env}
-		c.wantCode(t, c.run(t, nil, append([]string{"context"}, args...)...), want)
-		return c.out.String()
+		c := clitest.Command{Env: env}
+		c.WantCode(t, c.Run(t, nil, append([]string{"context"}, args...)...), want)
+		return c.Out.String()
 	}
 	run(app.ExitNotFound, "current")
 	run(app.ExitOK, "set", "lab", "--addr", "10.0.0.1:7400", "--token", "hf_secret")
@@ -86,7 +87,7 @@ func TestContextOutput(t *testing.T) {
 		t.Errorf("context list -o name (-want +got):\n%s", diff)
 	}
 	json := run(app.ExitOK, "list", "-o", "json")
-	wantIn(t, "JSON", json, `"name": "prod"`, `"current": true`, `"token_set": true`)
+	clitest.WantIn(t, "JSON", json, `"name": "prod"`, `"current": true`, `"token_set": true`)
 	if strings.Contains(json, "hf_secret") {
 		t.Errorf("context list -o json: got the token in it:\n%s", json)
 	}

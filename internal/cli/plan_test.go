@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -25,7 +26,7 @@ const samplePlan = `{
 }`
 
 func TestPlanApply(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct {
 		args              []string
 		replace, validate bool
@@ -37,13 +38,13 @@ func TestPlanApply(t *testing.T) {
 		{[]string{"plan", "validate", "-f", "-"}, true, true, "is valid; nothing was stored"},
 		{[]string{"plan", "validate", "-"}, true, true, "is valid; nothing was stored"},
 	} {
-		c := command{in: samplePlan}
-		c.wantCode(t, c.run(t, f, append(tt.args, "-o", "name")...), app.ExitOK)
-		if got, want := c.out.String(), "plan-repave-ubuntu-2204-v1\n"; got != want {
+		c := clitest.Command{In: samplePlan}
+		c.WantCode(t, c.Run(t, f, append(tt.args, "-o", "name")...), app.ExitOK)
+		if got, want := c.Out.String(), "plan-repave-ubuntu-2204-v1\n"; got != want {
 			t.Errorf("%v: got output %q, want %q", tt.args, got, want)
 		}
-		wantIn(t, "stderr", c.err.String(), tt.note)
-		all := asked[*holdfastv1.CreatePlanRequest](f)
+		clitest.WantIn(t, "stderr", c.Err.String(), tt.note)
+		all := clitest.Asked[*holdfastv1.CreatePlanRequest](f)
 		got := all[len(all)-1]
 		if got.GetReplace() != tt.replace || got.GetValidateOnly() != tt.validate || len(got.GetPlan().GetSteps()) != 5 {
 			t.Errorf("%v: got request %v, want replace %v, validate only %v, 5 steps", tt.args, got, tt.replace, tt.validate)
@@ -53,16 +54,16 @@ func TestPlanApply(t *testing.T) {
 
 // TestPlanRelease checks that --max-active is sent as given, also if the server refuses it.
 func TestPlanRelease(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	zero, bad := int32(0), int32(-1)
 	for _, tt := range []struct {
 		args string
 		want *int32
 	}{{"", nil}, {"--max-active=0", &zero}, {"--max-active=-1", &bad}} {
-		var c command
-		c.wantCode(t, c.run(t, f, append([]string{"plan", "release", "plan/reboot"}, strings.Fields(tt.args)...)...),
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, append([]string{"plan", "release", "plan/reboot"}, strings.Fields(tt.args)...)...),
 			app.ExitOK)
-		all := asked[*holdfastv1.ReleasePlanRequest](f)
+		all := clitest.Asked[*holdfastv1.ReleasePlanRequest](f)
 		if diff := cmp.Diff(tt.want, all[len(all)-1].MaxActive); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
 		}
@@ -75,14 +76,14 @@ func TestPlanRelease(t *testing.T) {
 func TestPlanFileIsGivenOnce(t *testing.T) {
 	for args, want := range map[string]string{"plan validate": "FILE is missing",
 		"plan validate a -f b": "give FILE once", "plan apply": "FILE is missing"} {
-		var c command
-		c.wantCode(t, c.run(t, nil, strings.Fields(args)...), app.ExitUsage)
-		wantIn(t, args, c.err.String(), want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, strings.Fields(args)...), app.ExitUsage)
+		clitest.WantIn(t, args, c.Err.String(), want)
 	}
 }
 
 func TestPlanFileIsStrict(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := clitest.Start(t, clitest.Fixture())
 	for _, tt := range []struct{ in, want string }{
 		{"plan_id: p\nsteps:\n- name: a\n  reboot: {mode: bmc, forse: true}\n", `error: read plans: standard input:4: unknown key "forse" in "steps[0].reboot": did you mean force?`},
 		{"plan_id: p\nsteps:\n- name: a\n  rebot: {}\n",
@@ -91,37 +92,38 @@ func TestPlanFileIsStrict(t *testing.T) {
 			`error: read plans: standard input:4: steps[0].timeout_seconds: "soon" is not a whole number`},
 		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: "steps[0]" has "reboot" and "ssh": only one of them is allowed`},
 	} {
-		c := command{in: tt.in}
-		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), app.ExitUsage)
-		if got := c.err.String(); got != tt.want+"\n" {
+		c := clitest.Command{In: tt.in}
+		c.WantCode(t, c.Run(t, f, "plan", "apply", "-f", "-"), app.ExitUsage)
+		if got := c.Err.String(); got != tt.want+"\n" {
 			t.Errorf("got stderr %q, want %q", got, tt.want)
 		}
 	}
-	if len(f.requests) > 0 {
-		t.Errorf("got %d requests, want 0", len(f.requests))
+	if len(f.Requests) > 0 {
+		t.Errorf("got %d requests, want 0", len(f.Requests))
 	}
 }
 
 func TestPlanProblemsAreListed(t *testing.T) {
-	f := fixture()
-	f.refuse = always(refusal(t, codes.InvalidArgument, `plan "p" has 2 problems`, "steps[0].kind", "missing",
+	f := clitest.Fixture()
+	f.Refuse = clitest.Always(clitest.Refusal(t, codes.InvalidArgument, `plan "p" has 2 problems`, "steps[0].kind",
+		"missing",
 		"steps[1].name", `"a" is there twice`))
-	startCluster(t, f)
-	c := command{in: "plan_id: p\nsteps: [{name: a}, {name: a}]\n"}
-	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), app.ExitUsage)
+	clitest.Start(t, f)
+	c := clitest.Command{In: "plan_id: p\nsteps: [{name: a}, {name: a}]\n"}
+	c.WantCode(t, c.Run(t, f, "plan", "validate", "-f", "-"), app.ExitUsage)
 	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is " +
 		"there twice\n"
-	if got := c.err.String(); got != want {
+	if got := c.Err.String(); got != want {
 		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }
 
 func TestPlanDelete(t *testing.T) {
-	f := startCluster(t, fixture())
-	var c command
-	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b", "--yes"), app.ExitOK)
-	if got := len(asked[*holdfastv1.DeletePlanRequest](f)); got != 2 {
+	f := clitest.Start(t, clitest.Fixture())
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "plan", "delete", "a", "b", "--yes"), app.ExitOK)
+	if got := len(clitest.Asked[*holdfastv1.DeletePlanRequest](f)); got != 2 {
 		t.Errorf("got %d deleted plans, want 2", got)
 	}
-	wantIn(t, "stderr", c.err.String(), "deleted plan a", "deleted plan b")
+	clitest.WantIn(t, "stderr", c.Err.String(), "deleted plan a", "deleted plan b")
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -32,18 +33,18 @@ func TestUnknownPools(t *testing.T) {
 			"error: apply: machine m-1: there is no pool \"ned\": did you mean \"new\"?"},
 	} {
 		t.Run(tt.args+tt.in, func(t *testing.T) {
-			f := fixture()
-			f.refuse = func(r proto.Message) error {
+			f := clitest.Fixture()
+			f.Refuse = func(r proto.Message) error {
 				if g, ok := r.(*holdfastv1.GetMachineRequest); ok && g.GetMachineId() == "m-1" {
 					return status.Error(codes.NotFound, "not found")
 				}
 				return nil
 			}
-			f.machines[0].Spec.Pool = "old"
-			startCluster(t, f)
-			c := command{in: tt.in}
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
-			wantIn(t, "stderr", c.err.String(), tt.want)
+			f.Machines[0].Spec.Pool = "old"
+			clitest.Start(t, f)
+			c := clitest.Command{In: tt.in}
+			c.WantCode(t, c.Run(t, f, strings.Fields(tt.args)...), tt.code)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.want)
 			if got := changes(f); (tt.code == app.ExitOK) != (len(got) > 0) {
 				t.Errorf("got changes %v with exit code %d", got, tt.code)
 			}

@@ -1,7 +1,6 @@
-package cli
+package cli_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -30,56 +30,45 @@ func TestMachineForRun(t *testing.T) {
 		{"run cancel nothing", app.ExitNotFound, ""},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			f := fixture()
-			f.log, f.runs = "line\n", []*holdfastv1.Run{failedRun()}
-			f.events = []*holdfastv1.RunEvent{transition(1, failedRun(), "")}
-			f.refuse = func(r proto.Message) error {
+			f := clitest.Fixture()
+			f.Log, f.Runs = "line\n", []*holdfastv1.Run{clitest.FailedRun()}
+			f.Events = []*holdfastv1.RunEvent{transition(1, clitest.FailedRun(), "")}
+			f.Refuse = func(r proto.Message) error {
 				for _, name := range []string{"m-123", "nothing"} {
 					if one, ok := r.(interface{ GetRunId() string }); ok && one.GetRunId() == name {
-						return withReason(t, codes.NotFound, "run not found", "RUN_NOT_FOUND")
+						return clitest.WithReason(t, codes.NotFound, "run not found", "RUN_NOT_FOUND")
 					}
 				}
 				return nil
 			}
-			startCluster(t, f)
-			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
-			wantIn(t, "stdout", c.out.String(), tt.want)
+			clitest.Start(t, f)
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, strings.Fields(tt.args)...), tt.code)
+			clitest.WantIn(t, "stdout", c.Out.String(), tt.want)
 			if tt.want != "" {
-				wantIn(t, "stderr", c.err.String(), "the last run of machine m-123 is run-789\n")
+				clitest.WantIn(t, "stderr", c.Err.String(), "the last run of machine m-123 is run-789\n")
 			}
 		})
 	}
 }
 
-func TestLogTimestamps(t *testing.T) {
-	var b bytes.Buffer
-	s := &stamped{w: &b}
-	for _, part := range []string{"one\ntw", "o\n", "", "\nend"} {
-		if err := s.write(now(), []byte(part)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const at = "2026-01-29T15:20:00.000Z "
-	if got, want := b.String(), at+"one\n"+at+"two\n"+at+"\n"+at+"end"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	var c command
-	c.wantCode(t, c.run(t, nil, "run", "logs", "r", "--timestamps", "-o", "json"), app.ExitUsage)
-}
-
 func TestLogText(t *testing.T) {
-	f := fixture()
-	f.log = "a \"b\"\n\xff"
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "-o", "json"), app.ExitOK)
+	f := clitest.Fixture()
+	f.Log = "a \"b\"\n\xff"
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "logs", "run-789", "-o", "json"), app.ExitOK)
 	var got struct {
 		Data []byte
 		Text string
 	}
-	if err := json.Unmarshal([]byte(c.out.String()), &got); err != nil || got.Text != "a \"b\"\n\ufffd" ||
-		string(got.Data) != f.log {
-		t.Errorf("got %+v, %v in %s", got, err, c.out.String())
+	if err := json.Unmarshal([]byte(c.Out.String()), &got); err != nil || got.Text != "a \"b\"\n\ufffd" ||
+		string(got.Data) != f.Log {
+		t.Errorf("got %+v, %v in %s", got, err, c.Out.String())
 	}
+}
+
+func TestTimestampsNeedText(t *testing.T) {
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, nil, "run", "logs", "r", "--timestamps", "-o", "json"), app.ExitUsage)
 }

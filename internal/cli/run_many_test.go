@@ -1,7 +1,6 @@
-package cli
+package cli_test
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,38 +11,23 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// runMatches evaluates the parts of filters that the command line adds.
-func runMatches(filter string, r *holdfastv1.Run) bool {
-	failed := client.Finished(r) && r.GetPhase() != holdfastv1.Run_SUCCEEDED
-	switch {
-	case strings.HasPrefix(filter, "request_id = "):
-		return filter == "request_id = "+strconv.Quote(r.GetRequestId())
-	case strings.HasPrefix(filter, `machine_id = "`):
-		return filter == "machine_id = "+strconv.Quote(r.GetMachineId())
-	case strings.HasSuffix(filter, ") AND (phase = FAILED OR phase = CANCELED)"):
-		return failed
-	case strings.HasSuffix(filter, ") AND ("+activeRuns+")"):
-		return !client.Finished(r)
-	}
-	return true
-}
-
 // manyRuns returns a cluster in which the last runs of m-1 and m-3 have not succeeded, and those of
 // m-2 and m-4 are active.
-func manyRuns(plan string) *fakeCluster {
-	f := fixture()
+func manyRuns(plan string) *clitest.Cluster {
+	f := clitest.Fixture()
 	run := func(id, machine string, phase holdfastv1.Run_Phase) *holdfastv1.Run {
 		r := &holdfastv1.Run{RunId: id, MachineId: machine, PlanId: plan, Phase: phase,
 			Params: map[string]string{"image": "of-" + id}}
 		if client.Finished(r) {
-			r.FinishedAt = ago(0)
+			r.FinishedAt = clitest.Ago(0)
 		}
 		return r
 	}
-	f.runs = []*holdfastv1.Run{ // newest first
+	f.Runs = []*holdfastv1.Run{ // newest first
 		run("run-6", "m-4", holdfastv1.Run_PENDING), run("run-5", "m-3", holdfastv1.Run_CANCELED),
 		run("run-4", "m-2", holdfastv1.Run_RUNNING), run("run-3", "m-2", holdfastv1.Run_FAILED),
 		run("run-2", "m-1", holdfastv1.Run_FAILED), run("run-1", "m-1", holdfastv1.Run_FAILED),
@@ -53,11 +37,11 @@ func manyRuns(plan string) *fakeCluster {
 
 func TestRunRetryFilter(t *testing.T) {
 	const destructive = "plan-repave-ubuntu-2204-v1"
-	refuses := func(machine string) func(*testing.T, *fakeCluster) {
-		return func(t *testing.T, f *fakeCluster) {
-			f.refuse = func(req proto.Message) error {
+	refuses := func(machine string) func(*testing.T, *clitest.Cluster) {
+		return func(t *testing.T, f *clitest.Cluster) {
+			f.Refuse = func(req proto.Message) error {
 				if r, ok := req.(*holdfastv1.StartRunRequest); ok && r.GetMachineId() == machine {
-					return refusal(t, codes.FailedPrecondition, "the machine is RETIRED")
+					return clitest.Refusal(t, codes.FailedPrecondition, "the machine is RETIRED")
 				}
 				return nil
 			}
@@ -65,7 +49,7 @@ func TestRunRetryFilter(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, plan, args, in string
-		change               func(*testing.T, *fakeCluster)
+		change               func(*testing.T, *clitest.Cluster)
 		code                 int
 		started              []string // machine=image
 		err                  string
@@ -84,9 +68,9 @@ func TestRunRetryFilter(t *testing.T) {
 			started: []string{"m-3=of-run-5", "m-1=of-run-2"},
 			err:     "retry runs: 1 of 2 failed:\n  retry run run-5: the machine is RETIRED\n"},
 		{name: "one was observed", plan: "plan/reboot", code: app.ExitConflict, started: []string{"m-1=of-run-2"},
-			change: func(_ *testing.T, f *fakeCluster) { f.runs[1].Observed = true },
+			change: func(_ *testing.T, f *clitest.Cluster) { f.Runs[1].Observed = true },
 			err:    "failed:\n  retry run run-5: another system executed it"},
-		{name: "none", plan: "plan/reboot", change: func(_ *testing.T, f *fakeCluster) { f.runs = f.runs[2:4] },
+		{name: "none", plan: "plan/reboot", change: func(_ *testing.T, f *clitest.Cluster) { f.Runs = f.Runs[2:4] },
 			err: "no machine has a last run that ended without success"},
 		{name: "with a time to wait", plan: "plan/reboot", args: "--wait", code: app.ExitUsage,
 			err: "--wait: only for one run"},
@@ -97,14 +81,14 @@ func TestRunRetryFilter(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, f)
 			}
-			startCluster(t, f)
-			c := command{in: tt.in, terminal: true, answers: true}
+			clitest.Start(t, f)
+			c := clitest.Command{In: tt.in, Terminal: true, Answers: true}
 			args := append([]string{"run", "retry", "--filter", "pool = gpu"}, strings.Fields(tt.args)...)
-			c.wantCode(t, c.run(t, f, args...), tt.code)
-			wantIn(t, "stderr", c.err.String(), tt.err)
+			c.WantCode(t, c.Run(t, f, args...), tt.code)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
 			var started []string
 			ids := map[string]bool{}
-			for _, r := range asked[*holdfastv1.StartRunRequest](f) {
+			for _, r := range clitest.Asked[*holdfastv1.StartRunRequest](f) {
 				started = append(started, r.GetMachineId()+"="+r.GetParams()["image"])
 				ids[r.GetRequestId()] = true
 			}
@@ -114,7 +98,7 @@ func TestRunRetryFilter(t *testing.T) {
 			if len(started) > 0 && (len(ids) != 1 || ids[""]) {
 				t.Errorf("got request ids %v, want one", ids)
 			}
-			if lists := asked[*holdfastv1.ListRunsRequest](f); len(lists) > 0 &&
+			if lists := clitest.Asked[*holdfastv1.ListRunsRequest](f); len(lists) > 0 &&
 				lists[0].GetFilter() != "(pool = gpu) AND (phase = FAILED OR phase = CANCELED)" {
 				t.Errorf("got filter %q, want that of the command line in it", lists[0].GetFilter())
 			}
@@ -147,23 +131,24 @@ func TestRunCancelFilter(t *testing.T) {
 			f := manyRuns("plan/reboot")
 			switch {
 			case tt.runs > 0:
-				f.runs = f.runs[:tt.runs]
+				f.Runs = f.Runs[:tt.runs]
 			case tt.runs < 0:
-				f.runs = f.runs[4:]
+				f.Runs = f.Runs[4:]
 			}
-			startCluster(t, f)
-			c := command{in: tt.in, terminal: true, answers: true}
+			clitest.Start(t, f)
+			c := clitest.Command{In: tt.in, Terminal: true, Answers: true}
 			args := append([]string{"run", "cancel", "--filter", "pool = gpu", "--reason", "wrong image"},
 				strings.Fields(tt.args)...)
-			c.wantCode(t, c.run(t, f, args...), tt.code)
-			wantIn(t, "stderr", c.err.String(), tt.err)
-			if diff := cmp.Diff(tt.canceled, asked[*holdfastv1.CancelRunRequest](f), protocmp.Transform()); diff != "" {
+			c.WantCode(t, c.Run(t, f, args...), tt.code)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
+			if diff := cmp.Diff(tt.canceled, clitest.Asked[*holdfastv1.CancelRunRequest](f),
+				protocmp.Transform()); diff != "" {
 				t.Errorf("canceled runs (-want +got):\n%s", diff)
 			}
 		})
 	}
-	f := startCluster(t, manyRuns("plan/reboot"))
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "cancel", "run-6", "--dry-run"), app.ExitOK)
-	wantIn(t, "stderr", c.err.String(), "dry run: cancel run run-6")
+	f := clitest.Start(t, manyRuns("plan/reboot"))
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "cancel", "run-6", "--dry-run"), app.ExitOK)
+	clitest.WantIn(t, "stderr", c.Err.String(), "dry run: cancel run run-6")
 }

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"context"
@@ -13,42 +13,44 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // transition returns an event of the first run.
 func transition(cursor uint64, run *holdfastv1.Run, message string) *holdfastv1.RunEvent {
-	return &holdfastv1.RunEvent{Ts: ago(0), Cursor: cursor, Index: run.GetRevision(), Snapshot: run, Message: message}
+	return &holdfastv1.RunEvent{Ts: clitest.Ago(0), Cursor: cursor, Index: run.GetRevision(), Snapshot: run,
+		Message: message}
 }
 
 func TestRunStart(t *testing.T) {
-	f := startCluster(t, fixture())
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param",
+	f := clitest.Start(t, clitest.Fixture())
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param",
 		"image=ubuntu=24.04", "--param", "cluster_ref=c", "--yes", "-o", "name"), app.ExitOK)
-	if got, want := c.out.String(), "run-789\n"; got != want {
+	if got, want := c.Out.String(), "run-789\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
-	m := regexp.MustCompile(`^request-id: ([0-9a-f-]{36})\n$`).FindStringSubmatch(c.err.String())
+	m := regexp.MustCompile(`^request-id: ([0-9a-f-]{36})\n$`).FindStringSubmatch(c.Err.String())
 	if m == nil {
-		t.Fatalf("got stderr %q, want the new request id", c.err.String())
+		t.Fatalf("got stderr %q, want the new request id", c.Err.String())
 	}
 	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "REPAVE", PlanId: "p",
 		Params: map[string]string{"image": "ubuntu=24.04", "cluster_ref": "c"}}
-	if diff := cmp.Diff(want, asked[*holdfastv1.StartRunRequest](f)[0], protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, clitest.Asked[*holdfastv1.StartRunRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
 
-	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "REBOOT", "--request-id", "ticket-4711"), app.ExitOK)
-	if c.err.String() != "" || asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId() != "ticket-4711" {
-		t.Errorf("got stderr %q, want none for a given id", c.err.String())
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "run", "start", "m-123", "--type", "REBOOT", "--request-id", "ticket-4711"), app.ExitOK)
+	if c.Err.String() != "" || clitest.Asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId() != "ticket-4711" {
+		t.Errorf("got stderr %q, want none for a given id", c.Err.String())
 	}
 }
 
 func TestWaiting(t *testing.T) {
-	running := fixtureRuns()[0]
-	canceled := failedRun()
+	running := clitest.FixtureRuns()[0]
+	canceled := clitest.FailedRun()
 	canceled.Phase, canceled.Error = holdfastv1.Run_CANCELED, &holdfastv1.RunError{Reason: "Canceled",
 		Message: "wrong rack"}
 	start := []string{"run", "start", "m-123", "--type", "REPAVE", "--request-id", "r", "--yes"}
@@ -60,14 +62,16 @@ func TestWaiting(t *testing.T) {
 		out    string
 		stderr []string
 	}{
-		{"start, succeeded", append(start, "--wait"), succeeded(), app.ExitOK, "SUCCEEDED", []string{"run: run-789"}},
-		{"start, failed", append(start, "--wait=10m"), failedRun(), app.ExitRunFailed, "FAILED",
+		{"start, succeeded", append(start, "--wait"), clitest.Succeeded(), app.ExitOK, "SUCCEEDED",
+			[]string{"run: run-789"}},
+		{"start, failed", append(start, "--wait=10m"), clitest.FailedRun(), app.ExitRunFailed, "FAILED",
 			[]string{
 				"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
 		{"start, timeout of --wait", append(start, "--wait=50ms"), nil, app.ExitTimeout, "",
 			[]string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
-		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), app.ExitOK, "SUCCEEDED", nil},
-		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), app.ExitRunFailed, "run-789\n",
+		{"wait, succeeded", []string{"run", "wait", "run-789"}, clitest.Succeeded(), app.ExitOK, "SUCCEEDED", nil},
+		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, clitest.FailedRun(), app.ExitRunFailed,
+			"run-789\n",
 			nil},
 		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, app.ExitRunFailed, "CANCELED",
 			[]string{"wrong rack"}},
@@ -75,11 +79,11 @@ func TestWaiting(t *testing.T) {
 			[]string{"after 2s"}},
 		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, app.ExitNotFound, "",
 			[]string{`run "run-0" not found`}},
-		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), app.ExitOK, "SUCCEEDED 3/3", nil},
-		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), app.ExitRunFailed,
+		{"watch, succeeded", []string{"run", "watch", "run-789"}, clitest.Succeeded(), app.ExitOK, "SUCCEEDED 3/3", nil},
+		{"watch, failed", []string{"run", "watch", "run-789"}, clitest.FailedRun(), app.ExitRunFailed,
 			"FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
 		{"watch, timeout", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, app.ExitTimeout, "RUNNING", nil},
-		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), app.ExitRunFailed, "FAILED", nil},
+		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, clitest.FailedRun(), app.ExitRunFailed, "FAILED", nil},
 		{"start, timeout of the command", append(start, "--wait", "--timeout", "1s"), nil, app.ExitTimeout, "",
 			[]string{"it is still RUNNING after 1s"}},
 		{"start, longer --wait", append(start, "--wait=2s", "--timeout", "1s"), nil, app.ExitTimeout, "",
@@ -91,37 +95,39 @@ func TestWaiting(t *testing.T) {
 			app.ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
 		{"cancel, canceled", []string{"run", "cancel", "run-789", "--yes", "--wait", "--reason", "wrong rack"}, canceled,
 			app.ExitOK, "CANCELED", nil},
-		{"cancel, too late", []string{"run", "cancel", "run-789", "--yes", "--wait"}, succeeded(), app.ExitRunFailed,
+		{"cancel, too late", []string{"run", "cancel", "run-789", "--yes", "--wait"}, clitest.Succeeded(),
+			app.ExitRunFailed,
 			"SUCCEEDED",
 			[]string{"it ended before it could be canceled"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := fixture()
-			f.open = true
-			f.events = []*holdfastv1.RunEvent{transition(1, running, "")}
+			f := clitest.Fixture()
+			f.Open = true
+			f.Events = []*holdfastv1.RunEvent{transition(1, running, "")}
 			if tt.end != nil {
-				f.events = append(f.events, transition(2, tt.end, "it is over"))
+				f.Events = append(f.Events, transition(2, tt.end, "it is over"))
 			}
-			startCluster(t, f)
+			clitest.Start(t, f)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer time.AfterFunc(20*time.Second, cancel).Stop() // of a command that waits forever
-			c := command{ctx: ctx}
-			c.wantCode(t, c.run(t, f, tt.args...), tt.want)
-			wantIn(t, "out", c.out.String(), tt.out)
-			wantIn(t, "stderr", c.err.String(), tt.stderr...)
+			c := clitest.Command{Ctx: ctx}
+			c.WantCode(t, c.Run(t, f, tt.args...), tt.want)
+			clitest.WantIn(t, "out", c.Out.String(), tt.out)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.stderr...)
 		})
 	}
 }
 
 func TestWatchLines(t *testing.T) {
-	events := []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], ""), transition(2, succeeded(), "run succeeded")}
+	events := []*holdfastv1.RunEvent{transition(1, clitest.FixtureRuns()[0], ""),
+		transition(2, clitest.Succeeded(), "run succeeded")}
 	watch := func(format string) string {
-		f := startCluster(t, &fakeCluster{runs: fixtureRuns(), events: events, open: true})
-		var c command
-		c.wantCode(t, c.run(t, f, "run", "watch", "run-789", "-o", format), app.ExitOK)
-		return c.out.String()
+		f := clitest.Start(t, &clitest.Cluster{Runs: clitest.FixtureRuns(), Events: events, Open: true})
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, f, "run", "watch", "run-789", "-o", format), app.ExitOK)
+		return c.Out.String()
 	}
-	golden(t, "run_watch.golden", watch("table"))
+	clitest.Golden(t, "run_watch.golden", watch("table"))
 	if got, want := watch("name"), "run-789\nrun-789\n"; got != want {
 		t.Errorf("got names %q, want %q", got, want)
 	}
@@ -164,79 +170,79 @@ func TestFollowEndsWithCtrlC(t *testing.T) {
 			"interrupted while it is RUNNING: it goes on"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := fixture()
-			f.open = true
-			f.events = []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], "")}
-			startCluster(t, f)
+			f := clitest.Fixture()
+			f.Open = true
+			f.Events = []*holdfastv1.RunEvent{transition(1, clitest.FixtureRuns()[0], "")}
+			clitest.Start(t, f)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c := command{ctx: ctx}
+			c := clitest.Command{Ctx: ctx}
 			done := make(chan int)
-			go func() { done <- c.run(t, f, tt.args...) }()
-			<-f.watching
-			eventually(t, "the output", func() bool { return strings.Contains(c.out.String(), tt.out) })
+			go func() { done <- c.Run(t, f, tt.args...) }()
+			<-f.Watching
+			clitest.Eventually(t, "the output", func() bool { return strings.Contains(c.Out.String(), tt.out) })
 			cancel()
-			c.wantCode(t, <-done, tt.want)
-			if tt.err == "" && strings.Contains(c.err.String(), "error") {
-				t.Errorf("got stderr %q, want no error", c.err.String())
+			c.WantCode(t, <-done, tt.want)
+			if tt.err == "" && strings.Contains(c.Err.String(), "error") {
+				t.Errorf("got stderr %q, want no error", c.Err.String())
 			}
-			wantIn(t, "stderr", c.err.String(), tt.err)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.err)
 		})
 	}
 }
 
 func TestWatchPassesFilterAndCursor(t *testing.T) {
-	f := fixture()
-	f.open = true
-	startCluster(t, f)
+	f := clitest.Fixture()
+	f.Open = true
+	clitest.Start(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c := command{ctx: ctx}
+	c := clitest.Command{Ctx: ctx}
 	done := make(chan int)
-	go func() { done <- c.run(t, f, "run", "watch", "--filter", "phase = RUNNING", "--cursor", "41") }()
-	<-f.watching
+	go func() { done <- c.Run(t, f, "run", "watch", "--filter", "phase = RUNNING", "--cursor", "41") }()
+	<-f.Watching
 	cancel()
-	c.wantCode(t, <-done, app.ExitOK)
+	c.WantCode(t, <-done, app.ExitOK)
 	want := &holdfastv1.WatchRunsRequest{Filter: "phase = RUNNING", Bookmarks: true, Cursor: 41}
-	if diff := cmp.Diff(want, asked[*holdfastv1.WatchRunsRequest](f)[0], protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, clitest.Asked[*holdfastv1.WatchRunsRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
 }
 
 func TestLiveBlock(t *testing.T) {
-	f := fixture()
-	f.open = true
-	f.events = []*holdfastv1.RunEvent{transition(1, fixtureRuns()[0], ""), transition(2, succeeded(), "")}
-	startCluster(t, f)
-	c := command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
-	c.wantCode(t, c.run(t, f, "run", "watch", "run-789"), app.ExitOK)
-	got := c.out.String()
+	f := clitest.Fixture()
+	f.Open = true
+	f.Events = []*holdfastv1.RunEvent{transition(1, clitest.FixtureRuns()[0], ""), transition(2, clitest.Succeeded(), "")}
+	clitest.Start(t, f)
+	c := clitest.Command{Terminal: true, Env: map[string]string{"NO_COLOR": "1"}}
+	c.WantCode(t, c.Run(t, f, "run", "watch", "run-789"), app.ExitOK)
+	got := c.Out.String()
 	if at := strings.LastIndex(got, "\x1b[J"); at >= 0 {
 		got = got[at+len("\x1b[J"):] // the rest after the last redraw
 	}
-	golden(t, "live_run.golden", got)
+	clitest.Golden(t, "live_run.golden", got)
 
 	// With --wait, the block is written to standard error, and standard output has only data.
-	c = command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
-	g := startCluster(t, &fakeCluster{runs: f.runs, events: f.events, open: true})
-	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--yes", "--wait", "-o", "name"), app.ExitOK)
-	if c.out.String() != "run-789\n" {
-		t.Errorf("got output %q, want only the run's name", c.out.String())
+	c = clitest.Command{Terminal: true, Env: map[string]string{"NO_COLOR": "1"}}
+	g := clitest.Start(t, &clitest.Cluster{Runs: f.Runs, Events: f.Events, Open: true})
+	c.WantCode(t, c.Run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--yes", "--wait", "-o", "name"), app.ExitOK)
+	if c.Out.String() != "run-789\n" {
+		t.Errorf("got output %q, want only the run's name", c.Out.String())
 	}
-	wantIn(t, "stderr", c.err.String(), "✓ repave-os")
+	clitest.WantIn(t, "stderr", c.Err.String(), "✓ repave-os")
 }
 
 func TestLogs(t *testing.T) {
-	f := startCluster(t, fixture())
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "logs", "run-789", "--offset", "10"), app.ExitOK)
+	f := clitest.Start(t, clitest.Fixture())
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "logs", "run-789", "--offset", "10"), app.ExitOK)
 	want := &holdfastv1.StreamRunLogsRequest{RunId: "run-789", Offset: 10, NoFollow: true}
-	if diff := cmp.Diff(want, asked[*holdfastv1.StreamRunLogsRequest](f)[0], protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(want, clitest.Asked[*holdfastv1.StreamRunLogsRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
-	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "logs", "-f", "run-789"), app.ExitOK)
-	if got := asked[*holdfastv1.StreamRunLogsRequest](f)[1]; got.GetNoFollow() || c.out.String() != f.log {
-		t.Errorf("got request %v, output %q, want follow", got, c.out.String())
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "run", "logs", "-f", "run-789"), app.ExitOK)
+	if got := clitest.Asked[*holdfastv1.StreamRunLogsRequest](f)[1]; got.GetNoFollow() || c.Out.String() != f.Log {
+		t.Errorf("got request %v, output %q, want follow", got, c.Out.String())
 	}
 }

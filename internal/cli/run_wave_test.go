@@ -1,10 +1,11 @@
-package cli
+package cli_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 func TestWaveUsage(t *testing.T) {
@@ -21,12 +22,12 @@ func TestWaveUsage(t *testing.T) {
 		{"--selector x --type REBOOT --max-failures -1", "--max-failures: -1: give 0 or more"},
 		{"--selector x", "give --type"},
 	} {
-		var c command
-		c.wantCode(t, c.run(t, nil, append([]string{"run", "start"}, strings.Fields(tt.args)...)...), app.ExitUsage)
-		wantIn(t, "stderr", c.err.String(), tt.want)
+		var c clitest.Command
+		c.WantCode(t, c.Run(t, nil, append([]string{"run", "start"}, strings.Fields(tt.args)...)...), app.ExitUsage)
+		clitest.WantIn(t, "stderr", c.Err.String(), tt.want)
 	}
-	f := startCluster(t, &fakeCluster{})
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT"), app.ExitNotFound)
-	wantIn(t, "stderr", c.err.String(), `no machine matches "phase = READY"`)
+	f := clitest.Start(t, &clitest.Cluster{})
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT"), app.ExitNotFound)
+	clitest.WantIn(t, "stderr", c.Err.String(), `no machine matches "phase = READY"`)
 }

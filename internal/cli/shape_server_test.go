@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"cmp"
@@ -148,9 +148,6 @@ func (s *shapeServer) fill(m protoreflect.Message, depth int) {
 
 // example returns a value of a field that is no message. An enum has its last value: that of a
 // phase is an end.
-func example(fd protoreflect.FieldDescriptor) protoreflect.Value { return (&shapeServer{}).example(fd) }
-
-// example is the function example with the server's text.
 func (s *shapeServer) example(fd protoreflect.FieldDescriptor) protoreflect.Value {
 	text := cmp.Or(s.text, "x")
 	switch fd.Kind() {

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 )
 
 // shapeArgs are the arguments of the commands whose JSON is compared.
@@ -76,14 +78,14 @@ func addShape(t *testing.T, to map[string]shape, s *shapeServer, line string) {
 	t.Helper()
 	name, _, _ := strings.Cut(line, " x")
 	name, _, _ = strings.Cut(name, " -")
-	c := command{env: map[string]string{"HOLDFAST_ADDR": s.addr, "HOLDFAST_CONTEXTS": "contexts.yaml"}}
-	code := c.run(t, nil, append(strings.Fields(line), "-o", "json")...)
-	dec := json.NewDecoder(strings.NewReader(c.out.String()))
+	c := clitest.Command{Env: map[string]string{"HOLDFAST_ADDR": s.addr, "HOLDFAST_CONTEXTS": "contexts.yaml"}}
+	code := c.Run(t, nil, append(strings.Fields(line), "-o", "json")...)
+	dec := json.NewDecoder(strings.NewReader(c.Out.String()))
 	n := 0
 	for ; dec.More(); n++ {
 		var v any
 		if err := dec.Decode(&v); err != nil {
-			t.Fatalf("%s: read JSON: %v\n%s", line, err, c.out.String())
+			t.Fatalf("%s: read JSON: %v\n%s", line, err, c.Out.String())
 		}
 		label := name
 		if key, list := onlyList(v); key != "" {
@@ -95,7 +97,7 @@ func addShape(t *testing.T, to map[string]shape, s *shapeServer, line string) {
 		to[label].add("", v)
 	}
 	if n == 0 {
-		t.Errorf("%s: got no JSON, exit code %d: %s", line, code, c.err.String())
+		t.Errorf("%s: got no JSON, exit code %d: %s", line, code, c.Err.String())
 	}
 }
 
@@ -148,7 +150,7 @@ func TestShapesAreComplete(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(Root(app.Streams{In: strings.NewReader(""), Getenv: func(string) string { return "" }, Now: now}))
+	walk(cli.Root(app.Streams{In: strings.NewReader(""), Getenv: func(string) string { return "" }, Now: clitest.Now}))
 }
 
 // checkShapes compares shapes with the golden file.

@@ -1,4 +1,4 @@
-package cli
+package cli_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -23,34 +24,34 @@ func TestSuggestName(t *testing.T) {
 			`run "run-780" not found: see: holdfast run list` + "\n"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			f := fixture()
-			f.refuse = func(r proto.Message) error {
+			f := clitest.Fixture()
+			f.Refuse = func(r proto.Message) error {
 				switch r.(type) {
 				case *holdfastv1.ListPlansRequest, *holdfastv1.ListMachinesRequest, *holdfastv1.ListRunsRequest:
 					return nil
 				}
-				return withReason(t, codes.NotFound, tt.msg, tt.reason)
+				return clitest.WithReason(t, codes.NotFound, tt.msg, tt.reason)
 			}
-			startCluster(t, f)
-			var c command
-			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), app.ExitNotFound)
-			wantIn(t, "stderr", c.err.String(), tt.want)
+			clitest.Start(t, f)
+			var c clitest.Command
+			c.WantCode(t, c.Run(t, f, strings.Fields(tt.args)...), app.ExitNotFound)
+			clitest.WantIn(t, "stderr", c.Err.String(), tt.want)
 		})
 	}
 }
 
 func TestSelectorIsFilter(t *testing.T) {
-	f := fixture()
-	f.waves = &fakeWaves{}
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "machine", "list", "--selector", "rack = r7"), app.ExitOK)
-	if got := asked[*holdfastv1.ListMachinesRequest](f)[0].GetFilter(); got != "rack = r7" {
+	f := clitest.Fixture()
+	f.Waves = &clitest.Waves{}
+	clitest.Start(t, f)
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, "machine", "list", "--selector", "rack = r7"), app.ExitOK)
+	if got := clitest.Asked[*holdfastv1.ListMachinesRequest](f)[0].GetFilter(); got != "rack = r7" {
 		t.Errorf("got filter %q, want that of --selector", got)
 	}
-	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "start", "--filter", "rack = r8", "--type", "reboot", "--dry-run"), app.ExitOK)
-	if got := asked[*holdfastv1.ListMachinesRequest](f)[1].GetFilter(); got != "rack = r8" {
+	c = clitest.Command{}
+	c.WantCode(t, c.Run(t, f, "run", "start", "--filter", "rack = r8", "--type", "reboot", "--dry-run"), app.ExitOK)
+	if got := clitest.Asked[*holdfastv1.ListMachinesRequest](f)[1].GetFilter(); got != "rack = r8" {
 		t.Errorf("got filter %q, want that of --filter", got)
 	}
 	if strings.Contains(helpOf(t, f, "machine", "list"), "--selector") {
@@ -58,9 +59,9 @@ func TestSelectorIsFilter(t *testing.T) {
 	}
 }
 
-func helpOf(t *testing.T, f *fakeCluster, args ...string) string {
+func helpOf(t *testing.T, f *clitest.Cluster, args ...string) string {
 	t.Helper()
-	var c command
-	c.wantCode(t, c.run(t, f, append(args, "--help")...), app.ExitOK)
-	return c.out.String()
+	var c clitest.Command
+	c.WantCode(t, c.Run(t, f, append(args, "--help")...), app.ExitOK)
+	return c.Out.String()
 }

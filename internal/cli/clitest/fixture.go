@@ -1,4 +1,4 @@
-package cli
+package clitest
 
 import (
 	"time"
@@ -10,31 +10,32 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ago returns a time before now.
-func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now().Add(-d)) }
+// Ago returns a time before now.
+func Ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(Now().Add(-d)) }
 
-// fixture returns a small cluster with an example of everything.
-func fixture() *fakeCluster {
-	return &fakeCluster{
-		machines: fixtureMachines(), plans: fixturePlans(), runs: fixtureRuns(),
-		history: []*holdfastv1.HistoryEntry{
-			{MachineId: "m-124", Sequence: 2, At: ago(40 * time.Minute), Facet: "phase", From: "PROVISIONING", To: "MAINTENANCE",
+// Fixture returns a small cluster with an example of everything.
+func Fixture() *Cluster {
+	return &Cluster{
+		Machines: fixtureMachines(), Plans: fixturePlans(), Runs: FixtureRuns(),
+		History: []*holdfastv1.HistoryEntry{
+			{MachineId: "m-124", Sequence: 2, At: Ago(40 * time.Minute), Facet: "phase", From: "PROVISIONING",
+				To:          "MAINTENANCE",
 				TriggeredBy: "run", RunId: "run-788", Comment: "step reboot failed", Metadata: map[string]string{"step": "reboot",
 					"attempt": "3"}},
-			{MachineId: "m-124", Sequence: 1, At: ago(50 * time.Hour), Facet: "inventory", To: "READY",
+			{MachineId: "m-124", Sequence: 1, At: Ago(50 * time.Hour), Facet: "inventory", To: "READY",
 				TriggeredBy: "operator", Principal: "alice"},
 		},
-		why: &holdfastv1.MachineExplanation{
+		Why: &holdfastv1.MachineExplanation{
 			MachineId: "m-123", EffectiveState: holdfastv1.EffectiveState_PROVISIONING, Banners: []string{"Degraded: FanFailed"},
 			Summary: "its run waits for the installer", RunId: "run-789", Step: "repave-os", Attempt: 2,
-			WaitingFor: "the installer's report", Since: ago(3 * time.Minute), Deadline: ago(-12 * time.Minute),
-			NextActionAt: ago(-20 * time.Second),
+			WaitingFor: "the installer's report", Since: Ago(3 * time.Minute), Deadline: Ago(-12 * time.Minute),
+			NextActionAt: Ago(-20 * time.Second),
 			LastError:    "the installer did not report in time", Suggestions: []string{"holdfast run logs run-789",
 				"holdfast run cancel run-789"},
 		},
-		cluster: &holdfastv1.ClusterStatus{
+		Cluster: &holdfastv1.ClusterStatus{
 			ClusterId: "c-1", Leader: "peer-1", Term: 7, FeatureLevel: 1, FailureTolerance: 1, AnsweredBy: "peer-2",
-			LastBackupAt: ago(5 * time.Hour),
+			LastBackupAt: Ago(5 * time.Hour),
 			Peers: []*holdfastv1.Peer{
 				{Id: "peer-1", Suffrage: "voter", Leader: true, Alive: true, GrpcAddr: "10.0.0.1:7400", Version: "v1.2.0",
 					AppliedIndex: 4711, MaxFeatureLevel: 1, MayVote: true},
@@ -43,9 +44,9 @@ func fixture() *fakeCluster {
 				{Id: "peer-3", Suffrage: "voter", GrpcAddr: "10.0.0.3:7400", LastContactMs: -1, Error: "connection refused"},
 			},
 		},
-		tokens: fixtureTokens(), trail: fixtureTrail(),
-		pools: fixturePools(), services: fixtureServices(),
-		log: "power off\npower on\nboot id changed\n",
+		Tokens: fixtureTokens(), Trail: FixtureTrail(),
+		Pools: fixturePools(), Services: fixtureServices(),
+		Log: "power off\npower on\nboot id changed\n",
 	}
 }
 
@@ -58,17 +59,17 @@ func fixtureMachines() []*holdfastv1.Machine {
 				MacAddresses:     []string{"aa:bb:cc:dd:ee:ff"}, Rack: "r7", Location: "fra"},
 			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_PROVISIONING, ActiveRunId: "run-789",
 				EffectiveState: holdfastv1.EffectiveState_PROVISIONING, NodeState: holdfastv1.Node_INSTALLING,
-				AgentState: holdfastv1.Agent_READY, Power: holdfastv1.PowerState_ON, PowerObservedAt: ago(9 * time.Second),
+				AgentState: holdfastv1.Agent_READY, Power: holdfastv1.PowerState_ON, PowerObservedAt: Ago(9 * time.Second),
 				Conditions: []*holdfastv1.Condition{
-					{Type: "Reachable", Status: true, Reason: "PingOK", LastTransition: ago(3 * time.Hour),
-						ObservedAt: ago(9 * time.Second)},
-					{Type: "InCustomerCluster", Status: false, Reason: "NotJoined", LastTransition: ago(72 * time.Hour)},
+					{Type: "Reachable", Status: true, Reason: "PingOK", LastTransition: Ago(3 * time.Hour),
+						ObservedAt: Ago(9 * time.Second)},
+					{Type: "InCustomerCluster", Status: false, Reason: "NotJoined", LastTransition: Ago(72 * time.Hour)},
 				}},
 			HardwareSummary: &holdfastv1.HardwareSummary{Cpus: new(int32(2)), Cores: new(int32(64)),
 				MemoryBytes: new(int64(512 << 30)), Arch: "x86_64"},
-			CreatedAt: ago(80 * time.Hour), UpdatedAt: ago(3 * time.Minute), Revision: 4711,
+			CreatedAt: Ago(80 * time.Hour), UpdatedAt: Ago(3 * time.Minute), Revision: 4711,
 			Hardware: &holdfastv1.HardwareInventory{
-				Source: "bmc", ObservedAt: ago(26 * time.Hour), RunId: "run-700", Manufacturer: "Contoso", Model: "Model 9",
+				Source: "bmc", ObservedAt: Ago(26 * time.Hour), RunId: "run-700", Manufacturer: "Contoso", Model: "Model 9",
 				Serial: "SN-0001", BiosVersion: "P79 v1.45", BmcVersion: "3.05", MemoryBytes: new(int64(32 << 30)),
 				Parts: []*holdfastv1.HardwarePart{
 					{Kind: "cpu", Slot: "CPU 1", Model: "Contoso 9654", Cores: new(int32(96)), Threads: new(int32(192)), State: "ok"},
@@ -85,13 +86,13 @@ func fixtureMachines() []*holdfastv1.Machine {
 			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_MAINTENANCE,
 				EffectiveState: holdfastv1.EffectiveState_MAINTENANCE,
 				Banners:        []string{"NeedsIntervention: StepFailed"},
-				Power:          holdfastv1.PowerState_OFF, PowerObservedAt: ago(12 * time.Second), NeedsAttention: true,
+				Power:          holdfastv1.PowerState_OFF, PowerObservedAt: Ago(12 * time.Second), NeedsAttention: true,
 				Issues: []*holdfastv1.Issue{{Urgency: holdfastv1.Issue_URGENT, Type: "NeedsIntervention",
-					Reason: "StepFailed", Since: ago(40 * time.Minute)}},
+					Reason: "StepFailed", Since: Ago(40 * time.Minute)}},
 				Conditions: []*holdfastv1.Condition{{Type: "NeedsIntervention", Status: true, Reason: "StepFailed",
-					LastTransition: ago(40 * time.Minute)}, {Type: "PoweredOn", Reason: "ByRun",
-					Message: "run-788 (REBOOT)", LastTransition: ago(41 * time.Minute)}}},
-			CreatedAt: ago(50 * time.Hour), UpdatedAt: ago(40 * time.Minute), Revision: 4000,
+					LastTransition: Ago(40 * time.Minute)}, {Type: "PoweredOn", Reason: "ByRun",
+					Message: "run-788 (REBOOT)", LastTransition: Ago(41 * time.Minute)}}},
+			CreatedAt: Ago(50 * time.Hour), UpdatedAt: Ago(40 * time.Minute), Revision: 4000,
 		},
 		{
 			MachineId: "m-125", Spec: &holdfastv1.MachineSpec{Pool: "gpu"},
@@ -101,7 +102,7 @@ func fixtureMachines() []*holdfastv1.Machine {
 				Arch: "x86_64", BootMode: "uefi", Tags: []string{"gpu", "h100"}},
 			Agent: &holdfastv1.AgentRecord{ProviderName: "generic", Hostname: "gpu-worker-1", PrivateIp: "192.168.1.100",
 				MacAddress: "aa:bb:cc:00:00:01", CpuMillicores: 8000, MemoryMib: 16384,
-				GpuCount: 1, AgentVersion: "0.1.0", RegisteredAt: ago(2 * time.Hour), LastKeepalive: ago(20 * time.Second),
+				GpuCount: 1, AgentVersion: "0.1.0", RegisteredAt: Ago(2 * time.Hour), LastKeepalive: Ago(20 * time.Second),
 				Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, FreeGpuCount: 1}},
 		},
 	}
@@ -110,7 +111,7 @@ func fixtureMachines() []*holdfastv1.Machine {
 func fixturePlans() []*holdfastv1.Plan {
 	return []*holdfastv1.Plan{
 		{PlanId: "plan-repave-ubuntu-2204-v1", DisplayName: "Repave Ubuntu 22.04 + Join Cluster", Referenced: true,
-			CreatedAt: ago(72 * time.Hour), Steps: []*holdfastv1.Step{
+			CreatedAt: Ago(72 * time.Hour), Steps: []*holdfastv1.Step{
 				{Name: "set-netboot", TimeoutSeconds: 60, MaxRetries: proto.Int32(2),
 					Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}}},
 				{Name: "repave-os", TimeoutSeconds: 1800, MaxRetries: proto.Int32(0),
@@ -127,49 +128,50 @@ func fixturePlans() []*holdfastv1.Plan {
 	}
 }
 
-func fixtureRuns() []*holdfastv1.Run {
+// FixtureRuns returns an active run and one that failed.
+func FixtureRuns() []*holdfastv1.Run {
 	return []*holdfastv1.Run{
 		{
 			RunId: "run-789", MachineId: "m-123", RequestId: "req-456", Type: "REPAVE", PlanId: "plan-repave-ubuntu-2204-v1",
 			Phase: holdfastv1.Run_RUNNING, CurrentStep: "repave-os", Revision: 9,
-			CreatedAt: ago(10 * time.Minute), StartedAt: ago(9*time.Minute + 55*time.Second),
-			WaitingFor: "the installer's report", WaitingSince: ago(3 * time.Minute), Deadline: ago(-12 * time.Minute),
+			CreatedAt: Ago(10 * time.Minute), StartedAt: Ago(9*time.Minute + 55*time.Second),
+			WaitingFor: "the installer's report", WaitingSince: Ago(3 * time.Minute), Deadline: Ago(-12 * time.Minute),
 			Principal: "alice",
 			Steps: []*holdfastv1.StepStatus{
 				{Name: "set-netboot", Kind: "netboot", State: holdfastv1.StepStatus_SUCCEEDED, MaxRetries: 2,
-					StartedAt: ago(595 * time.Second), FinishedAt: ago(591 * time.Second)},
+					StartedAt: Ago(595 * time.Second), FinishedAt: Ago(591 * time.Second)},
 				{Name: "repave-os", Kind: "repave", State: holdfastv1.StepStatus_RUNNING, RetryCount: 1, MaxRetries: 1,
-					StartedAt: ago(591 * time.Second)},
+					StartedAt: Ago(591 * time.Second)},
 				{Name: "verify", Kind: "verify", State: holdfastv1.StepStatus_WAITING},
 			},
 		},
 		{
 			RunId: "run-788", MachineId: "m-124", RequestId: "req-1", Type: "REBOOT", PlanId: "plan/reboot",
 			Phase: holdfastv1.Run_FAILED, CurrentStep: "reboot", Revision: 8,
-			CreatedAt: ago(45 * time.Minute), StartedAt: ago(45 * time.Minute), FinishedAt: ago(40 * time.Minute),
+			CreatedAt: Ago(45 * time.Minute), StartedAt: Ago(45 * time.Minute), FinishedAt: Ago(40 * time.Minute),
 			Error: &holdfastv1.RunError{Reason: "StepFailed", Message: "the BMC does not answer", Step: "reboot", Attempt: 3},
 			Steps: []*holdfastv1.StepStatus{
 				{Name: "reboot", Kind: "reboot", State: holdfastv1.StepStatus_FAILED, RetryCount: 2, MaxRetries: 2,
-					StartedAt: ago(45 * time.Minute), FinishedAt: ago(40 * time.Minute), Message: "power state is unknown"},
+					StartedAt: Ago(45 * time.Minute), FinishedAt: Ago(40 * time.Minute), Message: "power state is unknown"},
 			},
 		},
 	}
 }
 
-// succeeded returns the first run after its success.
-func succeeded() *holdfastv1.Run {
-	r := fixtureRuns()[0]
-	r.Phase, r.CurrentStep, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_SUCCEEDED, "", "", ago(0), 12
+// Succeeded returns the first run after its success.
+func Succeeded() *holdfastv1.Run {
+	r := FixtureRuns()[0]
+	r.Phase, r.CurrentStep, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_SUCCEEDED, "", "", Ago(0), 12
 	for _, s := range r.GetSteps() {
-		s.State, s.FinishedAt = holdfastv1.StepStatus_SUCCEEDED, ago(0)
+		s.State, s.FinishedAt = holdfastv1.StepStatus_SUCCEEDED, Ago(0)
 	}
 	return r
 }
 
-// failedRun returns the first run after a failure.
-func failedRun() *holdfastv1.Run {
-	r := fixtureRuns()[0]
-	r.Phase, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_FAILED, "", ago(0), 12
+// FailedRun returns the first run after a failure.
+func FailedRun() *holdfastv1.Run {
+	r := FixtureRuns()[0]
+	r.Phase, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_FAILED, "", Ago(0), 12
 	r.Error = &holdfastv1.RunError{Reason: "StepFailed", Message: "the disk is gone", Step: "repave-os", Attempt: 2}
 	r.GetSteps()[1].State = holdfastv1.StepStatus_FAILED
 	return r

@@ -1,9 +1,10 @@
-package cli
+package clitest
 
 import (
 	"context"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,8 +24,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fakeCluster is a peer with some machines, plans and runs. It records requests.
-type fakeCluster struct {
+// Cluster is a peer with some machines, plans and runs. It records requests.
+type Cluster struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedPlanServiceServer
 	holdfastv1.UnimplementedRunServiceServer
@@ -39,50 +40,51 @@ type fakeCluster struct {
 	holdfastv1.UnimplementedPoolServiceServer
 	holdfastv1.UnimplementedRegistryServiceServer
 
-	addr     string
-	machines []*holdfastv1.Machine
-	plans    []*holdfastv1.Plan
-	runs     []*holdfastv1.Run
-	stalled  []*holdfastv1.Machine // nil: a node
-	history  []*holdfastv1.HistoryEntry
-	why      *holdfastv1.MachineExplanation
-	cluster  *holdfastv1.ClusterStatus
-	elects   atomic.Int64 // this number of status reads shows no leader
-	tokens   []*holdfastv1.Token
-	trail    []*holdfastv1.AuditEvent
-	pools    []*holdfastv1.Pool
-	services []*holdfastv1.Service
-	log      string
-	issuers  []*holdfastv1.Issuer
-	debugs   int           // calls of CollectDebug
-	operator *fakeOperator // nil for none
-	waves    *fakeWaves    // nil for none
+	Addr     string
+	Machines []*holdfastv1.Machine
+	Plans    []*holdfastv1.Plan
+	Runs     []*holdfastv1.Run
+	Stalled  []*holdfastv1.Machine // nil: a node
+	History  []*holdfastv1.HistoryEntry
+	Why      *holdfastv1.MachineExplanation
+	Cluster  *holdfastv1.ClusterStatus
+	Elects   atomic.Int64 // this number of status reads shows no leader
+	Tokens   []*holdfastv1.Token
+	Trail    []*holdfastv1.AuditEvent
+	Pools    []*holdfastv1.Pool
+	Services []*holdfastv1.Service
+	Log      string
+	Issuers  []*holdfastv1.Issuer
+	Debugs   int       // calls of CollectDebug
+	Operator *Operator // nil for none
+	Waves    *Waves    // nil for none
 
-	// refuse answers a request with an error, if it returns one.
-	refuse func(req proto.Message) error
-	// events are sent by a watch; open keeps the stream open after them.
-	events []*holdfastv1.RunEvent
-	open   bool
-	// endless means that with open, logs and runs do not end either.
-	endless bool
-	// install answers GetInstall, if it is set. It gets the number of the request, from 1.
-	install func(asked int) *holdfastv1.Install
+	// Refuse answers a request with an error, if it returns one.
+	Refuse func(req proto.Message) error
+	// Events are sent by a watch; Open keeps the stream open after them.
+	Events []*holdfastv1.RunEvent
+	Open   bool
+	// Endless means that with Open, logs and runs do not end either.
+	Endless bool
+	// Install answers GetInstall, if it is set. It gets the number of the request, from 1.
+	Install func(asked int) *holdfastv1.Install
 
-	mu       sync.Mutex
-	requests []proto.Message
-	meta     metadata.MD
-	watching chan struct{} // closed when a stream has sent all events
+	Mu       sync.Mutex
+	Requests []proto.Message
+	Meta     metadata.MD
+	Watching chan struct{} // closed when a stream has sent all events
 	watched  sync.Once
 }
 
-func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
+// Start serves a cluster until the test ends.
+func Start(t *testing.T, f *Cluster) *Cluster {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.addr = lis.Addr().String()
-	f.watching = make(chan struct{})
+	f.Addr = lis.Addr().String()
+	f.Watching = make(chan struct{})
 	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		next grpc.UnaryHandler) (any, error) {
 		if err := f.take(ctx, req.(proto.Message)); err != nil {
@@ -103,11 +105,11 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	holdfastv1.RegisterNodeServiceServer(s, f)
 	holdfastv1.RegisterPoolServiceServer(s, f)
 	holdfastv1.RegisterRegistryServiceServer(s, f)
-	if f.waves != nil {
-		holdfastv1.RegisterWaveServiceServer(s, f.waves)
+	if f.Waves != nil {
+		holdfastv1.RegisterWaveServiceServer(s, f.Waves)
 	}
-	if f.operator != nil {
-		holdfastv1.RegisterOperatorServiceServer(s, f.operator)
+	if f.Operator != nil {
+		holdfastv1.RegisterOperatorServiceServer(s, f.Operator)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -121,23 +123,23 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	return f
 }
 
-func (f *fakeCluster) take(ctx context.Context, req proto.Message) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests = append(f.requests, proto.Clone(req))
-	f.meta, _ = metadata.FromIncomingContext(ctx)
-	if f.refuse != nil {
-		return f.refuse(req)
+func (f *Cluster) take(ctx context.Context, req proto.Message) error {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
+	f.Requests = append(f.Requests, proto.Clone(req))
+	f.Meta, _ = metadata.FromIncomingContext(ctx)
+	if f.Refuse != nil {
+		return f.Refuse(req)
 	}
 	return nil
 }
 
-// asked returns the requests of one type, in order.
-func asked[M proto.Message](f *fakeCluster) []M {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// Asked returns the requests of one type, in order.
+func Asked[M proto.Message](f *Cluster) []M {
+	f.Mu.Lock()
+	defer f.Mu.Unlock()
 	var out []M
-	for _, r := range f.requests {
+	for _, r := range f.Requests {
 		if m, ok := r.(M); ok {
 			out = append(out, m)
 		}
@@ -158,10 +160,10 @@ func page[M any](items []M, name func(M) string, size int32, token string) ([]M,
 	return items, ""
 }
 
-func (f *fakeCluster) ListMachines(
+func (f *Cluster) ListMachines(
 	_ context.Context, r *holdfastv1.ListMachinesRequest,
 ) (*holdfastv1.ListMachinesResponse, error) {
-	machines := f.machines
+	machines := f.Machines
 	if pool, ok := strings.CutPrefix(r.GetFilter(), `pool = "`); ok {
 		machines = slices.DeleteFunc(slices.Clone(machines),
 			func(m *holdfastv1.Machine) bool { return m.GetSpec().GetPool()+`"` != pool })
@@ -170,8 +172,8 @@ func (f *fakeCluster) ListMachines(
 	return &holdfastv1.ListMachinesResponse{Machines: items, NextPageToken: next}, nil
 }
 
-func (f *fakeCluster) GetMachine(_ context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
-	for _, m := range f.machines {
+func (f *Cluster) GetMachine(_ context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
+	for _, m := range f.Machines {
 		if m.GetMachineId() == r.GetMachineId() {
 			return m, nil
 		}
@@ -179,7 +181,7 @@ func (f *fakeCluster) GetMachine(_ context.Context, r *holdfastv1.GetMachineRequ
 	return nil, status.Errorf(codes.NotFound, "machine %q not found", r.GetMachineId())
 }
 
-func (f *fakeCluster) RegisterMachine(
+func (f *Cluster) RegisterMachine(
 	_ context.Context, r *holdfastv1.RegisterMachineRequest,
 ) (*holdfastv1.Machine, error) {
 	m := proto.CloneOf(r.GetMachine())
@@ -188,48 +190,48 @@ func (f *fakeCluster) RegisterMachine(
 	return m, nil
 }
 
-func (f *fakeCluster) UpdateMachine(
+func (f *Cluster) UpdateMachine(
 	_ context.Context, r *holdfastv1.UpdateMachineRequest,
 ) (*holdfastv1.Machine, error) {
 	return r.GetMachine(), nil
 }
 
-func (f *fakeCluster) SetMachinePhase(
+func (f *Cluster) SetMachinePhase(
 	_ context.Context, r *holdfastv1.SetMachinePhaseRequest,
 ) (*holdfastv1.Machine, error) {
 	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Status: &holdfastv1.MachineStatus{Phase: r.GetPhase()}}, nil
 }
 
-func (f *fakeCluster) RetryBmc(_ context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
+func (f *Cluster) RetryBmc(_ context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
 	return &holdfastv1.Machine{MachineId: r.GetMachineId()}, nil
 }
 
-func (f *fakeCluster) DeleteMachine(
+func (f *Cluster) DeleteMachine(
 	context.Context, *holdfastv1.DeleteMachineRequest,
 ) (*holdfastv1.DeleteMachineResponse, error) {
 	return &holdfastv1.DeleteMachineResponse{}, nil
 }
 
-func (f *fakeCluster) ListMachineHistory(
+func (f *Cluster) ListMachineHistory(
 	_ context.Context, r *holdfastv1.ListMachineHistoryRequest,
 ) (*holdfastv1.ListMachineHistoryResponse, error) {
-	items, next := page(f.history, func(e *holdfastv1.HistoryEntry) string { return app.Number(e.GetSequence()) },
+	items, next := page(f.History, func(e *holdfastv1.HistoryEntry) string { return app.Number(e.GetSequence()) },
 		r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListMachineHistoryResponse{Entries: items, NextPageToken: next}, nil
 }
 
-func (f *fakeCluster) ExplainMachine(
+func (f *Cluster) ExplainMachine(
 	context.Context, *holdfastv1.ExplainMachineRequest,
 ) (*holdfastv1.MachineExplanation, error) {
-	return f.why, nil
+	return f.Why, nil
 }
 
-func (f *fakeCluster) ListPlans(context.Context, *holdfastv1.ListPlansRequest) (*holdfastv1.ListPlansResponse, error) {
-	return &holdfastv1.ListPlansResponse{Plans: f.plans}, nil
+func (f *Cluster) ListPlans(context.Context, *holdfastv1.ListPlansRequest) (*holdfastv1.ListPlansResponse, error) {
+	return &holdfastv1.ListPlansResponse{Plans: f.Plans}, nil
 }
 
-func (f *fakeCluster) GetPlan(_ context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
-	for _, p := range f.plans {
+func (f *Cluster) GetPlan(_ context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
+	for _, p := range f.Plans {
 		if p.GetPlanId() == r.GetPlanId() {
 			return p, nil
 		}
@@ -242,28 +244,27 @@ func (f *fakeCluster) GetPlan(_ context.Context, r *holdfastv1.GetPlanRequest) (
 	return nil, status.Errorf(codes.NotFound, "plan %q not found", r.GetPlanId())
 }
 
-func (f *fakeCluster) CreatePlan(_ context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
+func (f *Cluster) CreatePlan(_ context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
 	return r.GetPlan(), nil
 }
 
-func (f *fakeCluster) DeletePlan(
+func (f *Cluster) DeletePlan(
 	context.Context, *holdfastv1.DeletePlanRequest,
 ) (*holdfastv1.DeletePlanResponse, error) {
 	return &holdfastv1.DeletePlanResponse{}, nil
 }
 
-func (f *fakeCluster) ReleasePlan(_ context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
-	p, err := f.GetPlan(context.Background(), &holdfastv1.GetPlanRequest{PlanId: r.GetPlanId()})
-	return p, err
+func (f *Cluster) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
+	return f.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: r.GetPlanId()})
 }
 
-func (f *fakeCluster) StartRun(_ context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
-	return &holdfastv1.Run{RunId: f.runs[0].GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(),
+func (f *Cluster) StartRun(_ context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
+	return &holdfastv1.Run{RunId: f.Runs[0].GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(),
 		Type: strings.ToUpper(r.GetType()), PlanId: r.GetPlanId(), Params: r.GetParams(), Phase: holdfastv1.Run_PENDING}, nil
 }
 
-func (f *fakeCluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
-	for _, run := range f.runs {
+func (f *Cluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
+	for _, run := range f.Runs {
 		if run.GetRunId() == r.GetRunId() {
 			return run, nil
 		}
@@ -271,24 +272,24 @@ func (f *fakeCluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*h
 	return nil, status.Errorf(codes.NotFound, "run %q not found", r.GetRunId())
 }
 
-func (f *fakeCluster) ListRuns(_ context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
-	runs := slices.DeleteFunc(slices.Clone(f.runs),
+func (f *Cluster) ListRuns(_ context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
+	runs := slices.DeleteFunc(slices.Clone(f.Runs),
 		func(run *holdfastv1.Run) bool { return !runMatches(r.GetFilter(), run) })
 	items, next := page(runs, (*holdfastv1.Run).GetRunId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListRunsResponse{Runs: items, NextPageToken: next}, nil
 }
 
-func (f *fakeCluster) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
+func (f *Cluster) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
 	return f.GetRun(ctx, &holdfastv1.GetRunRequest{RunId: r.GetRunId()})
 }
 
-func (f *fakeCluster) WatchRuns(
+func (f *Cluster) WatchRuns(
 	r *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent],
 ) error {
 	if err := f.take(s.Context(), r); err != nil {
 		return err
 	}
-	for _, e := range f.events {
+	for _, e := range f.Events {
 		if err := s.Send(e); err != nil {
 			return err
 		}
@@ -296,44 +297,44 @@ func (f *fakeCluster) WatchRuns(
 	return f.rest(s.Context())
 }
 
-func (f *fakeCluster) StreamRunLogs(
+func (f *Cluster) StreamRunLogs(
 	r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk],
 ) error {
 	if err := f.take(s.Context(), r); err != nil {
 		return err
 	}
 	chunk := &holdfastv1.LogChunk{RunId: r.GetRunId(), Stream: "stdout", Step: "reboot", Attempt: 1,
-		Offset: r.GetOffset(), Data: []byte(f.log[r.GetOffset():])}
+		Offset: r.GetOffset(), Data: []byte(f.Log[r.GetOffset():])}
 	if err := s.Send(chunk); err != nil {
 		return err
 	}
-	if r.GetNoFollow() && !f.endless {
+	if r.GetNoFollow() && !f.Endless {
 		return nil
 	}
 	return f.rest(s.Context())
 }
 
-func (f *fakeCluster) GetClusterStatus(
+func (f *Cluster) GetClusterStatus(
 	context.Context, *holdfastv1.GetClusterStatusRequest,
 ) (*holdfastv1.ClusterStatus, error) {
-	if f.elects.Add(-1) >= 0 {
-		return &holdfastv1.ClusterStatus{AnsweredBy: f.cluster.GetAnsweredBy()}, nil
+	if f.Elects.Add(-1) >= 0 {
+		return &holdfastv1.ClusterStatus{AnsweredBy: f.Cluster.GetAnsweredBy()}, nil
 	}
-	return f.cluster, nil
+	return f.Cluster, nil
 }
 
 // rest ends a stream, or keeps it open until the client leaves.
-func (f *fakeCluster) rest(ctx context.Context) error {
-	if !f.open {
+func (f *Cluster) rest(ctx context.Context) error {
+	if !f.Open {
 		return nil
 	}
-	f.watched.Do(func() { close(f.watching) }) // a client may open its stream again
+	f.watched.Do(func() { close(f.Watching) }) // a client may open its stream again
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// refusal returns an error of the server.
-func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error {
+// Refusal returns an error of the server.
+func Refusal(t *testing.T, code codes.Code, msg string, fields ...string) error {
 	t.Helper()
 	s := status.New(code, msg)
 	if len(fields) > 0 {
@@ -350,8 +351,8 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 	return s.Err()
 }
 
-// withReason returns an error of a server.
-func withReason(t *testing.T, code codes.Code, msg, reason string) error {
+// WithReason returns an error of a server.
+func WithReason(t *testing.T, code codes.Code, msg, reason string) error {
 	t.Helper()
 	s, err := status.New(code, msg).WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: reason})
 	if err != nil {
@@ -360,8 +361,24 @@ func withReason(t *testing.T, code codes.Code, msg, reason string) error {
 	return s.Err()
 }
 
-// always returns a function that refuses everything.
-func always(err error) func(proto.Message) error { return func(proto.Message) error { return err } }
+// Always returns a function that refuses everything.
+func Always(err error) func(proto.Message) error { return func(proto.Message) error { return err } }
 
-// now is the current time in all tests.
-func now() time.Time { return time.Date(2026, 1, 29, 15, 20, 0, 0, time.UTC) }
+// Now is the current time in all tests.
+func Now() time.Time { return time.Date(2026, 1, 29, 15, 20, 0, 0, time.UTC) }
+
+// runMatches evaluates the parts of filters that the command line adds.
+func runMatches(filter string, r *holdfastv1.Run) bool {
+	failed := client.Finished(r) && r.GetPhase() != holdfastv1.Run_SUCCEEDED
+	switch {
+	case strings.HasPrefix(filter, "request_id = "):
+		return filter == "request_id = "+strconv.Quote(r.GetRequestId())
+	case strings.HasPrefix(filter, `machine_id = "`):
+		return filter == "machine_id = "+strconv.Quote(r.GetMachineId())
+	case strings.HasSuffix(filter, ") AND (phase = FAILED OR phase = CANCELED)"):
+		return failed
+	case strings.HasSuffix(filter, ") AND (phase = PENDING OR phase = RUNNING)"):
+		return !client.Finished(r)
+	}
+	return true
+}

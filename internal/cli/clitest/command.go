@@ -1,4 +1,4 @@
-package cli
+package clitest
 
 import (
 	"bytes"
@@ -14,17 +14,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
-// command is one run of the command line.
-type command struct {
-	ctx      context.Context
-	env      map[string]string
-	in       string
-	terminal bool // output; with answers, also input
-	answers  bool
-	out, err buffer
+// Command is one run of the command line.
+type Command struct {
+	Ctx      context.Context
+	Env      map[string]string
+	In       string
+	Terminal bool // output; with Answers, also input
+	Answers  bool
+	Out, Err buffer
 }
 
 // buffer can be read while it is written.
@@ -45,36 +46,36 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// run runs the command against a cluster (nil: without an address), and returns the exit code.
-func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
+// Run runs the command against a cluster (nil: without an address), and returns the exit code.
+func (c *Command) Run(t *testing.T, f *Cluster, args ...string) int {
 	t.Helper()
 	env := map[string]string{"HOME": t.TempDir(), "TERM": "xterm"}
 	if f != nil {
-		env["HOLDFAST_ADDR"] = f.addr
+		env["HOLDFAST_ADDR"] = f.Addr
 	}
-	maps.Copy(env, c.env)
-	ctx := c.ctx
+	maps.Copy(env, c.Env)
+	ctx := c.Ctx
 	if ctx == nil {
 		ctx = t.Context() // as in main: without a deadline, which would replace --timeout
 	}
-	return Main(ctx, app.Streams{
-		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
+	return cli.Main(ctx, app.Streams{
+		In: strings.NewReader(c.In), Out: &c.Out, Err: &c.Err, Now: Now,
 		Getenv:      func(k string) string { return env[k] },
-		Size:        func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
-		Interactive: func(io.Reader) bool { return c.answers },
+		Size:        func(io.Writer) (int, int, bool) { return 100, 30, c.Terminal },
+		Interactive: func(io.Reader) bool { return c.Answers },
 	}, append([]string{}, args...)) // never nil, because cobra would use the arguments of the test
 }
 
-// wantCode checks the exit code.
-func (c *command) wantCode(t *testing.T, got, want int) {
+// WantCode checks the exit code.
+func (c *Command) WantCode(t *testing.T, got, want int) {
 	t.Helper()
 	if got != want {
-		t.Errorf("got exit code %d, want %d; stderr:\n%s", got, want, c.err.String())
+		t.Errorf("got exit code %d, want %d; stderr:\n%s", got, want, c.Err.String())
 	}
 }
 
-// wantIn fails the test for each text that is not in got.
-func wantIn(t *testing.T, name, got string, texts ...string) {
+// WantIn fails the test for each text that is not in got.
+func WantIn(t *testing.T, name, got string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(got, text) {
@@ -83,8 +84,8 @@ func wantIn(t *testing.T, name, got string, texts ...string) {
 	}
 }
 
-// golden compares a text with testdata/name, or writes the file if UPDATE_GOLDEN is set.
-func golden(t *testing.T, name, got string) {
+// Golden compares a text with testdata/name, or writes the file if UPDATE_GOLDEN is set.
+func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -104,8 +105,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// eventually blocks until another goroutine makes a condition true.
-func eventually(t *testing.T, name string, ok func() bool) {
+// Eventually blocks until another goroutine makes a condition true.
+func Eventually(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
