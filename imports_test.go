@@ -118,6 +118,12 @@ func importRules() []importRule {
 			"internal/cli/expression", "internal/cli/fields", "internal/cli/manifest", "internal/cli/progress",
 			"internal/cli/prompt", "internal/cli/render", "internal/cli/selector", "internal/describe", "internal/misfit",
 			"internal/secrets"}, never: tests},
+		{part: "internal/cli/kinds", may: []string{"proto/holdfast/...", "client", "fsm", "internal/cli/app",
+			"internal/cli/expression", "internal/cli/output", "internal/cli/progress", "internal/cli/render",
+			"internal/describe", "internal/filter", "internal/nearest"}, never: tests},
+		{part: "internal/cli/start", may: []string{"proto/holdfast/...", "client", "fsm", "internal/cli/app",
+			"internal/cli/fields", "internal/cli/kinds", "internal/cli/output", "internal/cli/prompt", "internal/describe",
+			"internal/filter"}, never: tests},
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
 			"internal/filter", "internal/imageformat", "internal/misfit", "internal/nearest", "internal/secrets",

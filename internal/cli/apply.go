@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -129,7 +130,7 @@ func checkReferences(ctx context.Context, c *client.Client, docs [][]proto.Messa
 			machines = append(machines, m)
 		}
 	}
-	return checkPools(ctx, c, machines, pools)
+	return kinds.CheckPools(ctx, c, machines, pools)
 }
 
 // all applies the documents of one kind, some in parallel. Failures are in the result; the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -23,7 +24,7 @@ func applyKinds() []applyKind {
 
 func poolApplier() applier[*holdfastv1.Pool] {
 	return applier[*holdfastv1.Pool]{
-		kind: poolKind(),
+		kind: kinds.Pool(),
 		declared: func(p *holdfastv1.Pool) *holdfastv1.Pool {
 			return &holdfastv1.Pool{PoolId: p.GetPoolId(), Declared: p.GetDeclared(), Provider: p.GetProvider(),
 				GpuType: p.GetGpuType(), Labels: p.GetLabels(), Region: p.GetRegion()}
@@ -65,7 +66,7 @@ func managed(p *holdfastv1.Pool) bool {
 
 func imageApplier() applier[*holdfastv1.Image] {
 	return applier[*holdfastv1.Image]{
-		kind: imageKind(),
+		kind: kinds.Image(),
 		declared: func(i *holdfastv1.Image) *holdfastv1.Image {
 			i = proto.CloneOf(i)
 			i.CreatedAt, i.UpdatedAt, i.CreatedBy = nil, nil, ""
@@ -89,7 +90,7 @@ func imageApplier() applier[*holdfastv1.Image] {
 
 func planApplier() applier[*holdfastv1.Plan] {
 	return applier[*holdfastv1.Plan]{
-		kind: planKind(),
+		kind: kinds.Plan(),
 		declared: func(p *holdfastv1.Plan) *holdfastv1.Plan {
 			return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
 		},
@@ -106,7 +107,7 @@ func planApplier() applier[*holdfastv1.Plan] {
 
 func machineApplier() applier[*holdfastv1.Machine] {
 	return applier[*holdfastv1.Machine]{
-		kind: machineKind(),
+		kind: kinds.Machine(),
 		declared: func(m *holdfastv1.Machine) *holdfastv1.Machine {
 			return &holdfastv1.Machine{MachineId: m.GetMachineId(), Spec: specOver(m.GetSpec(), nil),
 				Labels: m.GetLabels()}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/filter"
@@ -98,14 +99,14 @@ func (p *pruning) find(ctx context.Context, c *client.Client, docs [][]proto.Mes
 			pools = append(pools, m.GetPoolId())
 		}
 	}
-	gone, err := missing(ctx, c, machineKind(), owned, machines, func(ctx context.Context, id string) error {
+	gone, err := missing(ctx, c, kinds.Machine(), owned, machines, func(ctx context.Context, id string) error {
 		_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	more, err := missing(ctx, c, poolKind(), owned, pools, func(ctx context.Context, id string) error {
+	more, err := missing(ctx, c, kinds.Pool(), owned, pools, func(ctx context.Context, id string) error {
 		_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
 		return err
 	})

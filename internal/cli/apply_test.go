@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -273,6 +272,26 @@ func TestApplyDryRunWithoutDifferences(t *testing.T) {
 	clitest.WantIn(t, "stdout", c.Out.String(), "0 to create, 0 to update, 1 unchanged")
 }
 
+// appliedDocument is the result of apply, as scripts read it.
+type appliedDocument struct {
+	DryRun  bool              `json:"dry_run"`
+	Applied []appliedResource `json:"applied"`
+}
+
+type appliedResource struct {
+	Kind    string          `json:"kind"`
+	ID      string          `json:"id"`
+	Action  string          `json:"action"`
+	Changes []appliedChange `json:"changes"`
+	Error   string          `json:"error"`
+}
+
+type appliedChange struct {
+	Field string `json:"field"`
+	Was   string `json:"was"`
+	Now   string `json:"now"`
+}
+
 // Scripts get each document with its result, and the same exit code.
 func TestApplyForScripts(t *testing.T) {
 	f := clitest.Fixture()
@@ -285,15 +304,15 @@ func TestApplyForScripts(t *testing.T) {
 	clitest.Start(t, f)
 	c := clitest.Command{In: site}
 	c.WantCode(t, c.Run(t, f, "apply", "-f", "-", "--dry-run", "-o", "json"), app.ExitConflict)
-	var got cli.AppliedDocument
+	var got appliedDocument
 	if err := json.Unmarshal([]byte(c.Out.String()), &got); err != nil {
 		t.Fatalf("%v in %s", err, c.Out.String())
 	}
-	want := cli.AppliedDocument{DryRun: true, Applied: []cli.AppliedResource{
+	want := appliedDocument{DryRun: true, Applied: []appliedResource{
 		{Kind: "image", ID: "debian", Action: "unchanged"},
 		{Kind: "plan", ID: "plan/reboot", Action: "failed", Error: "apply plan plan/reboot: a run refers to it"},
 		{Kind: "plan", ID: "plan-new", Action: "created"},
-		{Kind: "machine", ID: "m-123", Action: "updated", Changes: []cli.AppliedChange{
+		{Kind: "machine", ID: "m-123", Action: "updated", Changes: []appliedChange{
 			{Field: "labels.env", Was: `"prod"`, Now: `"test"`}, {Field: "labels.tier", Now: `"a"`},
 			{Field: "spec.rack", Was: `"r7"`, Now: `"r8"`}}},
 		{Kind: "machine", ID: "m-new", Action: "created"},

@@ -12,8 +12,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -28,7 +30,7 @@ func clusterCommand(a *app.App) *cobra.Command {
 
 func clusterStatus(a *app.App) *cobra.Command {
 	var o output.Flags
-	var until waitFlag
+	var until start.WaitFlag
 	cmd := &cobra.Command{
 		Use: "status", Args: app.Exactly(),
 		Short: "Show the peers, the leader and how many peers may fail",
@@ -52,7 +54,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 		}),
 	}
 	o.Register(cmd)
-	until.register(cmd, "wait until there is a leader, for at most this time if one is given (--wait=1m)")
+	until.Register(cmd, "wait until there is a leader, for at most this time if one is given (--wait=1m)")
 	return cmd
 }
 
@@ -68,17 +70,19 @@ const statusPause = 200 * time.Millisecond
 // leaderStatus returns the first status that has a leader if the flag is set, else the first
 // status. After the time limit it returns the last one. It also waits for peers that do not
 // answer yet.
-func leaderStatus(ctx context.Context, a *app.App, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
-	patience, cancel := a.Patience(ctx, flag.limit)
+func leaderStatus(
+	ctx context.Context, a *app.App, c *client.Client, flag start.WaitFlag,
+) (*holdfastv1.ClusterStatus, error) {
+	patience, cancel := a.Patience(ctx, flag.Limit)
 	defer cancel()
-	if flag.set {
+	if flag.Given {
 		end, _ := patience.Deadline()
 		ctx = app.WithLongWait(ctx, end)
 	}
 	for {
-		s, err := getClusterStatus(ctx, c)
+		s, err := kinds.GetClusterStatus(ctx, c)
 		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable
-		if !flag.set || !absent || patience.Err() != nil {
+		if !flag.Given || !absent || patience.Err() != nil {
 			return s, err
 		}
 		_ = wait.Sleep(patience, statusPause)
@@ -87,7 +91,7 @@ func leaderStatus(ctx context.Context, a *app.App, c *client.Client, flag waitFl
 
 func printStatus(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error {
 	if o.Format == output.FormatName {
-		return output.PrintNames(a, peerKind(s), s.GetPeers())
+		return output.PrintNames(a, kinds.Peer(s), s.GetPeers())
 	}
 	if !o.Table() {
 		return output.PrintOne(a, o, output.Kind[*holdfastv1.ClusterStatus]{}, s)
@@ -101,5 +105,5 @@ func printStatus(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error
 	if err != nil {
 		return err
 	}
-	return output.PrintList(a, o, peerKind(s), s.GetPeers())
+	return output.PrintList(a, o, kinds.Peer(s), s.GetPeers())
 }

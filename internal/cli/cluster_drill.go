@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -22,11 +23,11 @@ func clusterSafe(a *app.App) *cobra.Command {
 still answers and may vote. For scripts: the exit code is 0 if so, 7 if not.`,
 		Example: "  holdfast cluster failover-safe && systemctl restart holdfast",
 		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := getClusterStatus(ctx, c)
+			s, err := kinds.GetClusterStatus(ctx, c)
 			if err != nil {
 				return err
 			}
-			if why := unsafe(s); why != "" {
+			if why := kinds.Unsafe(s); why != "" {
 				return app.Exitf(app.ExitUnavailable, "not safe: %s", why)
 			}
 			_, err = fmt.Fprintf(a.Out, "safe: %d may fail, %s leads\n", s.GetFailureTolerance(), s.GetLeader())
@@ -51,11 +52,11 @@ func clusterDrill(a *app.App) *cobra.Command {
 longest time without an acknowledged write. Runs continue under the next leader. It is refused if no peer may fail.`,
 		Example: "  holdfast cluster drill",
 		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := getClusterStatus(ctx, c)
+			s, err := kinds.GetClusterStatus(ctx, c)
 			if err != nil {
 				return err
 			}
-			if why := unsafe(s); why != "" {
+			if why := kinds.Unsafe(s); why != "" {
 				return app.Exitf(app.ExitUnavailable, "not drilled: %s", why)
 			}
 			return runDrill(ctx, a, c, to)

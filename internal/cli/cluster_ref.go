@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -63,7 +64,7 @@ func clusterRefKind() output.Kind[*holdfastv1.Secret] {
 			}
 		},
 		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Secret, string, error) {
-			items, next, err := secretKind().Page(ctx, c, q)
+			items, next, err := kinds.Secret().Page(ctx, c, q)
 			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
 		},
 		Get: getClusterRef,

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -53,7 +54,7 @@ func flagValues(a *app.App, cmd *cobra.Command) map[string]cobra.CompletionFunc 
 		}
 	}
 	all := map[string]cobra.CompletionFunc{
-		"pool": one(poolKind().Names, 0), "plan": one(planKind().Names, 0), "workflow": one(planKind().Names, 0),
+		"pool": one(kinds.Pool().Names, 0), "plan": one(kinds.Plan().Names, 0), "workflow": one(kinds.Plan().Names, 0),
 		"label-columns": one(labelKeys(""), 0), "labels": one(labelKeys("="), cobra.ShellCompDirectiveNoSpace),
 		"param": one(paramNames(cmd), cobra.ShellCompDirectiveNoSpace), "sha256": cobra.NoFileCompletions,
 	}
@@ -74,7 +75,7 @@ func flagValues(a *app.App, cmd *cobra.Command) map[string]cobra.CompletionFunc 
 // labelKeys completes the keys of labels of machines, each with a suffix.
 func labelKeys(suffix string) app.Completer {
 	return func(ctx context.Context, c *client.Client) []string {
-		machines, _, err := machineKind().First(ctx, c, output.PageSize)
+		machines, _, err := kinds.Machine().First(ctx, c, output.PageSize)
 		if err != nil {
 			return nil
 		}
@@ -96,7 +97,7 @@ func paramNames(cmd *cobra.Command) app.Completer {
 		if kind, err := cmd.Flags().GetString("type"); err == nil && id == "" {
 			id = fsm.DefaultPlanID(app.EnumName(kind))
 		}
-		plan, err := getPlan(ctx, c, id)
+		plan, err := kinds.GetPlan(ctx, c, id)
 		if err != nil {
 			return nil
 		}

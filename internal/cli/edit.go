@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/difference"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -41,7 +42,7 @@ func machineEdit(a *app.App) *cobra.Command {
 		applier: machineApplier(), example: "m-123",
 		long: "A field that is removed is cleared.",
 		check: func(ctx context.Context, c *client.Client, m *holdfastv1.Machine) error {
-			return checkPools(ctx, c, []*holdfastv1.Machine{m}, nil)
+			return kinds.CheckPools(ctx, c, []*holdfastv1.Machine{m}, nil)
 		},
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -101,7 +102,7 @@ func eventLine(e *holdfastv1.Event) string {
 			add("(" + r.GetError().GetMessage() + ")")
 		}
 	case s != nil:
-		add(serviceID(s), s.GetTarget().GetServiceName())
+		add(kinds.ServiceID(s), s.GetTarget().GetServiceName())
 	case e.GetPool() != nil:
 		add(e.GetPool().GetPoolId())
 		if why := e.GetPool().GetStatusReason(); why != "" {

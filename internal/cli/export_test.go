@@ -7,20 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/top"
 )
 
-// Names for the tests of package cli_test.
-const (
-	MaxValue       = maxValue
-	RestoreTimeout = restoreTimeout
-	Troubled       = troubled
-	Uploads        = uploads
-)
-
-type (
-	AppliedDocument = appliedDocument
-	AppliedResource = appliedResource
-	AppliedChange   = appliedChange
-)
-
+// NewTopSource returns the source of the view of holdfast top.
 func NewTopSource(c *client.Client) top.Source { return topSource{c} }
 
+// Visible returns the subcommands that the help lists.
 func Visible(cmd *cobra.Command) []*cobra.Command { return visible(cmd) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -30,7 +31,7 @@ Anyone who can reach that port can read them: put no secrets into images.`,
 // copiesOf lists the peers that have each file.
 func copiesOf(i *holdfastv1.Image) *render.Table {
 	t := render.NewTable("FILE", "SHA256", "PEER", "HAS")
-	for part, f := range imageFiles(i) {
+	for part, f := range kinds.ImageFiles(i) {
 		sum := f.GetSha256()
 		for _, c := range f.GetCopies() {
 			has := "all"
@@ -57,7 +58,7 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 func imageList(a *app.App) *cobra.Command {
 	return output.ListCommand(a, output.Lister[*holdfastv1.Image]{
 		Short: "List images by name", Example: "  holdfast image list\n  holdfast image list -o wide",
-		Kind: imageKind(),
+		Kind: kinds.Image(),
 	})
 }
 
@@ -65,14 +66,14 @@ func imageGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Image]{
 		Short:   "Show an image, and which peers have its files",
 		Example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
-		Kind:    imageKind(),
+		Kind:    kinds.Image(),
 		More:    func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
 	})
 }
 
 func imageDelete(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Image]{
-		Kind:  imageKind(),
+		Kind:  kinds.Image(),
 		Short: "Delete images that no active run installs", Example: "  holdfast image delete debian-12",
 		Long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
 		Do: func(ctx context.Context, c *client.Client, id string) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/imageformat"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -62,11 +63,11 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 				if err != nil {
 					return app.Failed(err, "add image %s", args[0])
 				}
-				return output.PrintOne(a, &o, imageKind(), i)
+				return output.PrintOne(a, &o, kinds.Image(), i)
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(imageKind())...)
+	o.Register(cmd, output.Shapes(kinds.Image())...)
 	f := cmd.Flags()
 	f.StringVar(&in.disk, "disk", "", "`URL or file` of the disk image")
 	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of the kernel")
@@ -102,12 +103,12 @@ URLs with their SHA-256, or were uploaded before with 'image add'.`,
 			if !in.Given() {
 				return app.Usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			images, err := output.ReadDocuments(a, &in, imageKind())
+			images, err := output.ReadDocuments(a, &in, kinds.Image())
 			if err != nil {
 				return err
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-				return output.StoreEach(a, &o, imageKind(), images, "apply images",
+				return output.StoreEach(a, &o, kinds.Image(), images, "apply images",
 					func(i *holdfastv1.Image) (*holdfastv1.Image, error) {
 						done, err := c.Images().AddImage(ctx,
 							&holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
@@ -116,7 +117,7 @@ URLs with their SHA-256, or were uploaded before with 'image add'.`,
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(imageKind())...)
+	o.Register(cmd, output.Shapes(kinds.Image())...)
 	in.Register(cmd.Flags(), "images")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace other images of these names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -85,7 +86,7 @@ func nextInstall(
 	ctx context.Context, a *app.App, c *client.Client, old *holdfastv1.Install, every time.Duration,
 ) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
-	m, err := getMachine(ctx, c, id)
+	m, err := kinds.GetMachine(ctx, c, id)
 	run := m.GetStatus().GetActiveRunId()
 	if err != nil || run == "" || run == old.GetRunId() {
 		return old, err
@@ -94,7 +95,7 @@ func nextInstall(
 		id)
 	for {
 		// Read the run first: a session that it opened before its end is then visible.
-		r, err := getRun(ctx, c, run)
+		r, err := kinds.GetRun(ctx, c, run)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +121,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		// This is the final state if the installed system cannot be observed, or if the machine
 		// was only wiped. Otherwise the system should have booted, and its attempt has the
 		// result.
-		r, err := getRun(ctx, c, i.GetRunId())
+		r, err := kinds.GetRun(ctx, c, i.GetRunId())
 		if err != nil {
 			return app.Failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())
 		}

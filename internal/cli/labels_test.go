@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -16,7 +15,7 @@ func TestLabelSelectors(t *testing.T) {
 		{"machine list -l env=prod", `labels."env" = "prod"`},
 		{"machine list -l env=prod,!canary --filter pool=gpu", `(pool=gpu) AND labels."env" = "prod" AND NOT labels."canary":*`},
 		{"machine watch --labels env --timeout 3s", `labels."env":*`},
-		{"machine issues -l env", `(labels."env":*) AND ` + cli.Troubled},
+		{"machine issues -l env", `(labels."env":*) AND needs_attention = true`},
 		{"node list -l env", `labels."env":*`},
 		{"run start -l env=prod --type REBOOT --dry-run", `labels."env" = "prod"`},
 	} {

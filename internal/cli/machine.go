@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -38,10 +39,10 @@ func machineList(a *app.App) *cobra.Command {
   holdfast machine list --sort-by -updated_at --limit 20
   holdfast machine list -o jsonpath='{range .machines[*]}{.machine_id} {.spec.bmc_endpoint}{"\n"}{end}'
   holdfast machine list -w`,
-		Kind: machineKind(), Filter: "phase = IN_SERVICE",
+		Kind: kinds.Machine(), Filter: "phase = IN_SERVICE",
 		Watch: func(ctx context.Context, c *client.Client, l *output.Listing) error {
 			return watchMachines(ctx, a, &l.Flags, output.WatchInterval, func() ([]*holdfastv1.Machine, error) {
-				return listMachines(ctx, c, l)
+				return kinds.ListMachines(ctx, c, l)
 			})
 		},
 	})
@@ -54,13 +55,13 @@ func machineGet(a *app.App) *cobra.Command {
   holdfast machine get m-123 -o yaml
   holdfast machine get m-123 -o jsonpath=status.phase
   holdfast machine get m-123 -w`,
-		Kind: machineKind(),
+		Kind: kinds.Machine(),
 		More: func(m *holdfastv1.Machine) []*render.Table {
-			return []*render.Table{conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now())}
+			return []*render.Table{kinds.ConditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now())}
 		},
 		Watch: func(ctx context.Context, c *client.Client, o *output.Flags, id string) error {
 			return watchMachines(ctx, a, o, output.WatchInterval, func() ([]*holdfastv1.Machine, error) {
-				m, err := getMachine(ctx, c, id)
+				m, err := kinds.GetMachine(ctx, c, id)
 				return []*holdfastv1.Machine{m}, err
 			})
 		},

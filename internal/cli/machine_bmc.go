@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -19,7 +20,7 @@ func machineBootDevice(a *app.App) *cobra.Command {
 	flags := map[string]*bool{}
 	cmd := machinePlanCommand(a, &cobra.Command{
 		Use: "boot-device MACHINE DEVICE", Args: app.Exactly("MACHINE", "DEVICE"),
-		ValidArgsFunction: a.Complete(machineKind().Names,
+		ValidArgsFunction: a.Complete(kinds.Machine().Names,
 			func(context.Context, *client.Client) []string { return devices }),
 		Short: "Set the device that a machine boots from next",
 		Long: `Set the device that a machine boots from next: pxe, http, disk or virtual-media. It is read back. The machine does not reboot,
@@ -160,7 +161,7 @@ shown by 'machine get' beside the facts of operators and agents, which it does n
 	}, machinePlan{
 		plan: fixedPlan("plan/inventory"),
 		show: func(ctx context.Context, c *client.Client, o *output.Flags, r *holdfastv1.Run) error {
-			m, err := getMachine(ctx, c, r.GetMachineId())
+			m, err := kinds.GetMachine(ctx, c, r.GetMachineId())
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -18,7 +19,7 @@ import (
 func machineConsole(a *app.App) *cobra.Command {
 	var readOnly, raw bool
 	cmd := &cobra.Command{
-		Use: "console MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
+		Use: "console MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(kinds.Machine().Names),
 		Short: "Attach to a machine's serial console",
 		Long: `Attach to a machine's serial console (serial over LAN) through its BMC. Type ~. at the beginning of a line to leave, ~~ for a tilde.
 

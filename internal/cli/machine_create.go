@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -54,6 +55,6 @@ output: the cluster stores only its hash. The agent must register within an hour
 	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")
 	f.StringVar(&r.ProviderName, "provider", "", "provider (default: the pool's)")
 	f.Var(&life, "ttl", "lifetime of the token, such as 90d (default: until it is revoked)")
-	a.CompleteFlag(cmd, "pool", poolKind().Names)
+	a.CompleteFlag(cmd, "pool", kinds.Pool().Names)
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -58,7 +59,7 @@ func issueKind() output.Kind[*holdfastv1.Machine] {
 			spec, most := m.GetSpec(), worst(m)
 			return []any{
 				m.GetMachineId(), urgencyText(most.GetUrgency()), render.Ago(now, app.At(most.GetSince())),
-				render.State(describe.Enum(m.GetStatus().GetEffectiveState())), powerText(m.GetStatus()), spec.GetRack(),
+				render.State(describe.Enum(m.GetStatus().GetEffectiveState())), kinds.PowerText(m.GetStatus()), spec.GetRack(),
 				describe.Attention(m, now),
 				spec.GetLocation(), spec.GetPool(), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
 				spec.GetBmcEndpoint(), m.GetStatus().GetActiveRunId(),
@@ -74,7 +75,7 @@ func troubledPage(ctx context.Context, c *client.Client, q output.Query) ([]*hol
 		f = "(" + q.Filter + ") AND " + troubled
 	}
 	q.Filter = f
-	return machineKind().Page(ctx, c, q)
+	return kinds.Machine().Page(ctx, c, q)
 }
 
 func machineIssues(a *app.App) *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -44,7 +43,7 @@ func TestMachineIssues(t *testing.T) {
 	c.WantCode(t, c.Run(t, f, "machine", "issues", "--filter", "rack = r7"), app.ExitOK)
 	clitest.Golden(t, "machine_issues.golden", c.Out.String())
 	asked := clitest.Asked[*holdfastv1.ListMachinesRequest](f)
-	if diff := cmp.Diff("(rack = r7) AND "+cli.Troubled, asked[len(asked)-1].GetFilter()); diff != "" {
+	if diff := cmp.Diff("(rack = r7) AND needs_attention = true", asked[len(asked)-1].GetFilter()); diff != "" {
 		t.Errorf("filter (-want +got):\n%s", diff)
 	}
 

@@ -9,8 +9,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -21,7 +23,7 @@ func machineSetPhase(a *app.App) *cobra.Command {
 	var comment string
 	cmd := &cobra.Command{
 		Use: "set-phase MACHINE PHASE", Args: app.Exactly("MACHINE", "PHASE"),
-		ValidArgsFunction: a.Complete(machineKind().Names, phaseNames),
+		ValidArgsFunction: a.Complete(kinds.Machine().Names, phaseNames),
 		Short:             "Move a machine to another phase by hand",
 		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or RETIRED.
 The current phase decides which moves are allowed; only runs move a machine to PROVISIONING. The state that lists show may differ from
@@ -36,13 +38,13 @@ RETIRED is final, so the command asks for confirmation: the id of the machine. W
 				return err
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
-				before, err := getMachine(ctx, c, args[0])
+				before, err := kinds.GetMachine(ctx, c, args[0])
 				if err != nil {
 					return app.Failed(err, "set phase of machine %s to %s", args[0], to)
 				}
 				if ok.DryRun {
 					a.Note("dry run: %s", phaseLoss(before, to))
-					return output.PrintOne(a, &o, machineKind(), before)
+					return output.PrintOne(a, &o, kinds.Machine(), before)
 				}
 				// The server refuses a move of a machine with an active run.
 				if s := before.GetStatus(); to == holdfastv1.MachineStatus_RETIRED && s.GetPhase() != to &&
@@ -57,14 +59,14 @@ RETIRED is final, so the command asks for confirmation: the id of the machine. W
 					return app.Failed(err, "set phase of machine %s to %s", args[0], to)
 				}
 				if !o.Table() {
-					return output.PrintOne(a, &o, machineKind(), m)
+					return output.PrintOne(a, &o, kinds.Machine(), m)
 				}
 				_, err = fmt.Fprintln(a.Out, movedSentence(before, m))
 				return err
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(machineKind())...)
+	o.Register(cmd, output.Shapes(kinds.Machine())...)
 	ok.Register(cmd, "show the machine, and do not move it")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd
@@ -93,7 +95,7 @@ func movedSentence(before, m *holdfastv1.Machine) string {
 
 func machineBMCRetry(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Machine]{
-		Verb: "bmc-retry", Done: "allowed logins to the BMC of", Kind: machineKind(), Unasked: true,
+		Verb: "bmc-retry", Done: "allowed logins to the BMC of", Kind: kinds.Machine(), Unasked: true,
 		Short: "Log in again to BMCs that refused the account",
 		Long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
 because another one might lock it, and one login is tried every 30 minutes. Use this when the account works again.`,
@@ -108,13 +110,13 @@ because another one might lock it, and one login is tried every 30 minutes. Use 
 
 func machineDelete(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Machine]{
-		Kind:  machineKind(),
+		Kind:  kinds.Machine(),
 		Short: "Delete machines that have no active run",
 		Long:  "Delete machines that have no active run. Their runs and history stay.",
 		Example: `  holdfast machine delete m-123
   holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
 		Note: func(m []*holdfastv1.Machine) string {
-			if text := machineStates(m); text != "" {
+			if text := start.MachineStates(m); text != "" {
 				return " (" + text + ")"
 			}
 			return ""

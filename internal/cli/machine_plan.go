@@ -7,8 +7,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -32,7 +34,7 @@ func machinePlanCommand(a *app.App, cmd *cobra.Command, v machinePlan) *cobra.Co
 	var detach bool
 	var ok prompt.Consent
 	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = a.Complete(machineKind().Names)
+		cmd.ValidArgsFunction = a.Complete(kinds.Machine().Names)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		plan, params, err := v.plan(args)
@@ -43,26 +45,26 @@ func machinePlanCommand(a *app.App, cmd *cobra.Command, v machinePlan) *cobra.Co
 			RequestId: request}
 		return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			if ok.DryRun {
-				m, err := getMachine(ctx, c, req.GetMachineId())
+				m, err := kinds.GetMachine(ctx, c, req.GetMachineId())
 				if err != nil {
 					return err
 				}
-				return previewRun(ctx, a, c, &o, req, []*holdfastv1.Machine{m}, nil)
+				return start.Preview(ctx, a, c, &o, req, []*holdfastv1.Machine{m}, nil)
 			}
 			if v.asks {
-				if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, req); err != nil {
+				if err := start.AllowRun(ctx, a, c, cmd.CommandPath(), ok, req); err != nil {
 					return err
 				}
 			}
-			req.RequestId = requestID(a, request)
+			req.RequestId = start.RequestID(a, request)
 			var show func(*holdfastv1.Run) error
 			if v.show != nil {
 				show = func(r *holdfastv1.Run) error { return v.show(ctx, c, &o, r) }
 			}
-			return startRun(ctx, a, c, &o, req, waitFlag{set: !detach}, show)
+			return start.Run(ctx, a, c, &o, req, start.WaitFlag{Given: !detach}, show)
 		})(cmd, args)
 	}
-	o.Register(cmd, started()...)
+	o.Register(cmd, kinds.Started()...)
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated call safe (default: generated and printed)")
 	if v.asks {

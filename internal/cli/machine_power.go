@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -50,7 +51,7 @@ const askInService = "The command asks for confirmation if the machine is in ser
 func machinePowerStatus(a *app.App) *cobra.Command {
 	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "status MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
+		Use: "status MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(kinds.Machine().Names),
 		Short: "Show whether the power is on",
 		Long: `Show whether the power is on, as the last poll of the BMC has seen it (every 30 s, and after each run), and how old that is.
 No run is started. 'machine inspect' reads the BMC at once.`,
@@ -58,12 +59,12 @@ No run is started. 'machine inspect' reads the BMC at once.`,
   holdfast machine power status m-123 -o jsonpath=status.power
   holdfast machine list --filter 'rack = "r7" AND power = OFF'`,
 		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
-			m, err := getMachine(ctx, c, args[0])
+			m, err := kinds.GetMachine(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
 			if !o.Table() {
-				return output.PrintOne(a, &o, machineKind(), m)
+				return output.PrintOne(a, &o, kinds.Machine(), m)
 			}
 			_, err = fmt.Fprintln(a.Out, powerSentence(m, a.Now()))
 			return err

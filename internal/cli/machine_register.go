@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -48,14 +49,14 @@ A machine without an id gets one of 8 hex digits, which the command generates an
 				return err
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-				if err := checkPools(ctx, c, machines, nil); err != nil {
+				if err := kinds.CheckPools(ctx, c, machines, nil); err != nil {
 					return err
 				}
 				return registerAll(ctx, a, c, &o, machines)
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(machineKind())...)
+	o.Register(cmd, output.Shapes(kinds.Machine())...)
 	spec.register(cmd.Flags())
 	in.Register(cmd.Flags(), "machines")
 	cmd.Flags().StringVar(&id, "id", "", "machine id (default: 8 generated hex digits)")
@@ -67,7 +68,7 @@ func machinesToRegister(a *app.App, in *output.Inputs, spec *specFlags, id, init
 	error) {
 	var machines []*holdfastv1.Machine
 	if in.Given() {
-		read, err := output.ReadDocuments(a, in, machineKind())
+		read, err := output.ReadDocuments(a, in, kinds.Machine())
 		if err != nil {
 			return nil, err
 		}
@@ -114,5 +115,5 @@ func registerAll(ctx context.Context, a *app.App, c *client.Client, o *output.Fl
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return output.PrintDone(a, o, machineKind(), done, errs, "register machines")
+	return output.PrintDone(a, o, kinds.Machine(), done, errs, "register machines")
 }

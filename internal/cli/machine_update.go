@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -22,7 +23,7 @@ func machineUpdate(a *app.App) *cobra.Command {
 		Use:                   "update (MACHINE [flags] | -f FILE)",
 		DisableFlagsInUseLine: true,
 		Args:                  app.Between(0, 1, "MACHINE"),
-		ValidArgsFunction:     a.Complete(machineKind().Names),
+		ValidArgsFunction:     a.Complete(kinds.Machine().Names),
 		Short:                 "Update spec and labels of a machine",
 		Long: `Update spec and labels of a registered machine.
 
@@ -38,10 +39,10 @@ each machine in it.`,
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 				changed := app.Mapped(updates, (*holdfastv1.UpdateMachineRequest).GetMachine)
-				if err := checkPools(ctx, c, changed, nil); err != nil {
+				if err := kinds.CheckPools(ctx, c, changed, nil); err != nil {
 					return err
 				}
-				return output.StoreEach(a, &o, machineKind(), updates, "update machines",
+				return output.StoreEach(a, &o, kinds.Machine(), updates, "update machines",
 					func(u *holdfastv1.UpdateMachineRequest) (*holdfastv1.Machine, error) {
 						m, err := c.Machines().UpdateMachine(ctx, u)
 						return m, app.Failed(err, "update machine %s", u.GetMachine().GetMachineId())
@@ -49,7 +50,7 @@ each machine in it.`,
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(machineKind())...)
+	o.Register(cmd, output.Shapes(kinds.Machine())...)
 	spec.register(cmd.Flags())
 	for _, d := range specFields() {
 		app.AllowEmpty(cmd.Flags(), d[0])
@@ -78,7 +79,7 @@ func readUpdates(a *app.App,
 		}
 		return []*holdfastv1.UpdateMachineRequest{{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}}, nil
 	}
-	machines, err := output.ReadDocuments(a, in, machineKind())
+	machines, err := output.ReadDocuments(a, in, kinds.Machine())
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -16,7 +17,7 @@ func machineWatch(a *app.App) *cobra.Command {
 	var l output.Listing
 	var every time.Duration
 	cmd := &cobra.Command{
-		Use: "watch [MACHINE]", Args: app.Between(0, 1, "MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
+		Use: "watch [MACHINE]", Args: app.Between(0, 1, "MACHINE"), ValidArgsFunction: a.Complete(kinds.Machine().Names),
 		Short: "Follow changes of machines",
 		Long: `Print machines, and print each one again when it changes, until Ctrl-C. It polls every --interval and shows
 the last of several changes in between. 'run watch' shows every step of every run.`,
@@ -37,10 +38,10 @@ the last of several changes in between. 'run watch' shows every step of every ru
 			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				return watchMachines(ctx, a, &l.Flags, every, func() ([]*holdfastv1.Machine, error) {
 					if len(args) > 0 {
-						m, err := getMachine(ctx, c, args[0])
+						m, err := kinds.GetMachine(ctx, c, args[0])
 						return []*holdfastv1.Machine{m}, err
 					}
-					return listMachines(ctx, c, &l)
+					return kinds.ListMachines(ctx, c, &l)
 				})
 			})(cmd, args)
 		},
@@ -55,5 +56,5 @@ the last of several changes in between. 'run watch' shows every step of every ru
 func watchMachines(
 	ctx context.Context, a *app.App, o *output.Flags, every time.Duration, read func() ([]*holdfastv1.Machine, error),
 ) error {
-	return output.WatchPolled(ctx, a, o, machineKind(), every, significant, read)
+	return output.WatchPolled(ctx, a, o, kinds.Machine(), every, kinds.Significant, read)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -20,7 +21,7 @@ import (
 func machineWhy(a *app.App) *cobra.Command {
 	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "why MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(machineKind().Names),
+		Use: "why MACHINE", Args: app.Exactly("MACHINE"), ValidArgsFunction: a.Complete(kinds.Machine().Names),
 		Short:   "Explain a machine's current state and the next steps",
 		Example: "  holdfast machine why m-123",
 		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -85,7 +86,7 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	add("last error", render.T(e.GetLastError(), render.Red))
 	for _, c := range e.GetConditions() {
 		name := render.T(fmt.Sprintf("  %-13s ", "condition"), render.Faint)
-		lines = append(lines, append(render.Line{name, app.Plain(c.GetType() + " "), conditionStatus(c)},
+		lines = append(lines, append(render.Line{name, app.Plain(c.GetType() + " "), kinds.ConditionStatus(c)},
 			app.Plain(conditionDetail(c, now))))
 	}
 	for _, s := range e.GetSuggestions() {

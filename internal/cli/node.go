@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -30,10 +31,10 @@ func nodeList(a *app.App) *cobra.Command {
 	return output.ListCommand(a, output.Lister[*holdfastv1.Machine]{
 		Short:   "List nodes by machine id",
 		Example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
-		Kind:    nodeKind(), Filter: "node_state = INSTALL_FAILED",
+		Kind:    kinds.Node(), Filter: "node_state = INSTALL_FAILED",
 		Watch: func(ctx context.Context, c *client.Client, l *output.Listing) error {
-			return output.WatchPolled(ctx, a, &l.Flags, nodeKind(), output.WatchInterval, significant,
-				func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
+			return output.WatchPolled(ctx, a, &l.Flags, kinds.Node(), output.WatchInterval, kinds.Significant,
+				func() ([]*holdfastv1.Machine, error) { return kinds.ListMachines(ctx, c, l) })
 		},
 	})
 }
@@ -41,7 +42,7 @@ func nodeList(a *app.App) *cobra.Command {
 func nodeGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Machine]{
 		Short: "Show a node", Example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
-		Kind: nodeKind(),
+		Kind: kinds.Node(),
 	})
 }
 
@@ -51,7 +52,7 @@ func nodeState(a *app.App) *cobra.Command {
 	r := &holdfastv1.TransitionNodeRequest{}
 	cmd := &cobra.Command{
 		Use: "state NODE STATE", Args: app.Exactly("NODE", "STATE"),
-		ValidArgsFunction: a.Complete(machineKind().Names, nodeStates),
+		ValidArgsFunction: a.Complete(kinds.Machine().Names, nodeStates),
 		Short:             "Move a node to another state",
 		Long: `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of
 failed installs. A move to pending approves the node, like 'node approve', and asks for the same confirmation. So
@@ -72,7 +73,7 @@ does a move to retired, which is final. Without a terminal both require --yes.`,
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(nodeKind())...)
+	o.Register(cmd, output.Shapes(kinds.Node())...)
 	ask.Register(cmd, "show the effects, and do not move the node")
 	cmd.Flags().StringVar(&r.Comment, "comment", "", "reason, kept in the node's history")
 	cmd.Flags().BoolVar(&r.Force, "force", false, "ignore the limit of failed installs")
@@ -85,7 +86,7 @@ func moveNode(ctx context.Context, a *app.App, c *client.Client, o *output.Flags
 	if err != nil {
 		return app.Failed(err, "move node %s to %s", r.GetId(), strings.ToLower(r.GetState().String()))
 	}
-	return output.PrintOne(a, o, nodeKind(), m)
+	return output.PrintOne(a, o, kinds.Node(), m)
 }
 
 func nodeStalled(a *app.App) *cobra.Command {
@@ -104,7 +105,7 @@ func nodeStalled(a *app.App) *cobra.Command {
 			if err != nil {
 				return app.Failed(err, "list stalled nodes")
 			}
-			return output.PrintList(a, &o, nodeKind(), stalled)
+			return output.PrintList(a, &o, kinds.Node(), stalled)
 		}),
 	}
 	o.Register(cmd)

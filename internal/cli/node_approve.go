@@ -10,8 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -20,7 +22,7 @@ func nodeApprove(a *app.App) *cobra.Command {
 	var ok prompt.Consent
 	var workflow, comment string
 	cmd := &cobra.Command{
-		Use: "approve NODE", Args: app.Exactly("NODE"), ValidArgsFunction: a.Complete(machineKind().Names),
+		Use: "approve NODE", Args: app.Exactly("NODE"), ValidArgsFunction: a.Complete(kinds.Machine().Names),
 		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
 		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
@@ -41,7 +43,7 @@ func nodeApprove(a *app.App) *cobra.Command {
 			return moveNode(ctx, a, c, &o, move)
 		})(cmd, args)
 	}
-	o.Register(cmd, output.Shapes(nodeKind())...)
+	o.Register(cmd, output.Shapes(kinds.Node())...)
 	ok.Register(cmd, "show the effects of the workflow, and approve nothing")
 	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs the node (default: its current workflow)")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the node's history")
@@ -67,7 +69,7 @@ func allowMove(ctx context.Context, a *app.App, c *client.Client, path string, o
 	if move.GetState() == holdfastv1.Node_PENDING {
 		text = "approve node " + node
 		if workflow == "" {
-			m, err := getNode(ctx, c, node)
+			m, err := kinds.GetNode(ctx, c, node)
 			if err != nil {
 				return err
 			}
@@ -80,17 +82,17 @@ func allowMove(ctx context.Context, a *app.App, c *client.Client, path string, o
 		}
 		return nil
 	}
-	plan, err := getPlan(ctx, c, workflow)
+	plan, err := kinds.GetPlan(ctx, c, workflow)
 	if err != nil {
 		return err
 	}
 	if ok.DryRun {
-		a.Note("dry run: %s: %s: %s", text, workflow, effects(plan, nil))
+		a.Note("dry run: %s: %s: %s", text, workflow, start.Effects(plan, nil))
 		return nil
 	}
 	if !fsm.EffectOf(plan, nil).Grave {
 		return nil
 	}
-	return ok.Obtain(ctx, a, path, fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, effects(plan, nil)),
-		node)
+	loss := fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, start.Effects(plan, nil))
+	return ok.Obtain(ctx, a, path, loss, node)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -17,7 +18,7 @@ func nodeTag(a *app.App) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use: "tag NODE TAG...", Args: app.Between(2, 64, "NODE", "TAG..."),
-		ValidArgsFunction: a.Complete(machineKind().Names),
+		ValidArgsFunction: a.Complete(kinds.Machine().Names),
 		Short:             "Add tags to a node, or remove them",
 		Example: `  holdfast node tag m-123 gpu rack-7
   holdfast node tag aa:bb:cc:dd:ee:ff rack-7 --remove`,
@@ -31,22 +32,22 @@ func nodeTag(a *app.App) *cobra.Command {
 			if err != nil {
 				return app.Failed(err, "%s node %s: %s", verb, args[0], strings.Join(args[1:], ", "))
 			}
-			return output.PrintOne(a, &o, nodeKind(), m)
+			return output.PrintOne(a, &o, kinds.Node(), m)
 		}),
 	}
-	o.Register(cmd, output.Shapes(nodeKind())...)
+	o.Register(cmd, output.Shapes(kinds.Node())...)
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the tags")
 	return cmd
 }
 
 func nodeHistory(a *app.App) *cobra.Command {
 	return output.ListCommand(a, output.Lister[*holdfastv1.HistoryEntry]{
-		Use: "history NODE", Args: []string{"NODE"}, IDs: machineKind().Names,
+		Use: "history NODE", Args: []string{"NODE"}, IDs: kinds.Machine().Names,
 		Short:   "List what happened to a node, newest first",
 		Example: "  holdfast node history aa:bb:cc:dd:ee:ff\n  holdfast node history m-123 -o wide",
-		Kind:    historyKind(), Plural: "the history of a node",
+		Kind:    kinds.History(), Plural: "the history of a node",
 		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.HistoryEntry, string, error) {
-			m, err := getNode(ctx, c, q.Args[0])
+			m, err := kinds.GetNode(ctx, c, q.Args[0])
 			if err != nil {
 				return nil, "", err
 			}

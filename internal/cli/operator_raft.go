@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -30,11 +31,11 @@ func raftListPeers(a *app.App) *cobra.Command {
 		Short:   "List the peers of the Raft configuration",
 		Example: "  holdfast operator raft list-peers -o wide",
 		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := getClusterStatus(ctx, c)
+			s, err := kinds.GetClusterStatus(ctx, c)
 			if err != nil {
 				return app.Failed(err, "list peers")
 			}
-			return output.PrintList(a, &o, peerKind(s), s.GetPeers())
+			return output.PrintList(a, &o, kinds.Peer(s), s.GetPeers())
 		}),
 	}
 	o.Register(cmd)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -16,7 +17,7 @@ func raftRemove(a *app.App) *cobra.Command {
 	var force bool
 	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "remove-peer PEER", Args: app.Exactly("PEER"), ValidArgsFunction: a.Complete(peerIDs),
+		Use: "remove-peer PEER", Args: app.Exactly("PEER"), ValidArgsFunction: a.Complete(kinds.PeerIDs),
 		Short: "Remove a permanently lost peer from the cluster",
 		Long: `Remove a permanently lost peer from the cluster. It is refused for the leader, for a peer that answers, and if the remaining voters
 that answer are no majority. To remove a running peer, stop it with --leave-on-stop.
@@ -30,7 +31,7 @@ The command asks for confirmation: the id of the peer. Without a terminal it req
 	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		id := args[0]
 		if !ok.Given() {
-			s, err := getClusterStatus(ctx, c)
+			s, err := kinds.GetClusterStatus(ctx, c)
 			if err != nil {
 				return app.Failed(err, "remove peer %s", id)
 			}

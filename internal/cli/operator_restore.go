@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -114,7 +115,7 @@ func uploadSnapshot(ctx context.Context, c *client.Client, r *holdfastv1.Restore
 
 // leaderTerm returns the Raft term of the present leader.
 func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
-	s, err := getClusterStatus(ctx, c)
+	s, err := kinds.GetClusterStatus(ctx, c)
 	if err != nil {
 		return 0, err
 	}

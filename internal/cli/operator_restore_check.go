@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -64,18 +65,18 @@ func allowRestore(ctx context.Context, a *app.App, c *client.Client, path string
 func readReplaced(ctx context.Context, c *client.Client) (replaced, error) {
 	var r replaced
 	var err error
-	if r.cluster, err = getClusterStatus(ctx, c); err != nil {
+	if r.cluster, err = kinds.GetClusterStatus(ctx, c); err != nil {
 		return r, err
 	}
-	machines, more, err := machineKind().First(ctx, c, output.PageSize)
+	machines, more, err := kinds.Machine().First(ctx, c, output.PageSize)
 	if err != nil {
 		return r, app.Failed(err, "list machines")
 	}
-	runs, err := runKind().All(ctx, c, "", 1)
+	runs, err := kinds.Run().All(ctx, c, "", 1)
 	if err != nil {
 		return r, app.Failed(err, "list runs")
 	}
-	if r.active, err = runKind().All(ctx, c, activeRuns, 0); err != nil {
+	if r.active, err = kinds.Run().All(ctx, c, kinds.ActiveRuns, 0); err != nil {
 		return r, app.Failed(err, "list runs")
 	}
 	r.machines, r.more, r.runs = len(machines), more, len(runs) > 0

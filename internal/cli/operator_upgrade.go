@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -33,7 +34,7 @@ of each peer and the remaining work. Features of the new build are used only onc
 		Example: `  ./holdfast-new operator upgrade check
   ./holdfast-new operator upgrade check && systemctl restart holdfast`,
 		RunE: a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := getClusterStatus(ctx, c)
+			s, err := kinds.GetClusterStatus(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ func printUpgrade(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus, vers
 		s.GetFeatureLevel()); err != nil {
 		return err
 	}
-	if err := versionTable(a, o, s); err != nil {
+	if err := kinds.VersionTable(a, o, s); err != nil {
 		return err
 	}
 	if why := noUpgrade(s, level); why != "" {
@@ -68,11 +69,11 @@ func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 			s.GetFeatureLevel())
 	}
 	for _, p := range s.GetPeers() {
-		if t := trouble(p); t != "" {
+		if t := kinds.Trouble(p); t != "" {
 			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
 		}
 	}
-	return unsafe(s)
+	return kinds.Unsafe(s)
 }
 
 // nextUpgrade lists the peers to upgrade, the leader last.

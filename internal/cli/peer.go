@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,7 +25,7 @@ To make the files of another peer, see holdfast tls peer add. To remove one, see
 
 func peerAdmit(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "admit PEER", Args: app.Exactly("PEER"), ValidArgsFunction: a.Complete(peerIDs),
+		Use: "admit PEER", Args: app.Exactly("PEER"), ValidArgsFunction: a.Complete(kinds.PeerIDs),
 		Short: "Let a peer join that waits or was removed",
 		Long: `Let a peer join the cluster: a new one that waits because admit_peers is manual, or one that was removed and has no new
 certificate. holdfast cluster status lists the peers that wait. A peer may be admitted before it starts.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -26,7 +27,7 @@ func planCommand(a *app.App, edit *cobra.Command) *cobra.Command {
 func planList(a *app.App) *cobra.Command {
 	return output.ListCommand(a, output.Lister[*holdfastv1.Plan]{
 		Short: "List plans by id", Example: "  holdfast plan list\n  holdfast plan list -o wide",
-		Kind: planKind(),
+		Kind: kinds.Plan(),
 	})
 }
 
@@ -34,12 +35,12 @@ func planGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Plan]{
 		Short:   "Show a plan and its steps",
 		Example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
-		Kind:    planKind(),
+		Kind:    kinds.Plan(),
 		Get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
-			p, err := getPlan(ctx, c, id)
+			p, err := kinds.GetPlan(ctx, c, id)
 			if b := p.GetBrake(); b != nil {
 				a.Note("held: %s on %s, of its last %s (%s). New runs wait until: holdfast plan release %s",
-					b.GetFailure(), describe.Number(b.GetMachines(), "machine"), runCount(int(b.GetRuns())),
+					b.GetFailure(), describe.Number(b.GetMachines(), "machine"), kinds.RunCount(int(b.GetRuns())),
 					b.GetLastError(), p.GetPlanId())
 			}
 			for _, b := range p.GetHeld() {
@@ -48,7 +49,7 @@ func planGet(a *app.App) *cobra.Command {
 			}
 			return p, err
 		},
-		More: planTables,
+		More: kinds.PlanTables,
 	})
 }
 
@@ -57,7 +58,7 @@ func planRelease(a *app.App) *cobra.Command {
 	var most int32
 	var pool string
 	cmd := &cobra.Command{
-		Use: "release PLAN", Args: app.Exactly("PLAN"), ValidArgsFunction: a.Complete(planKind().Names),
+		Use: "release PLAN", Args: app.Exactly("PLAN"), ValidArgsFunction: a.Complete(kinds.Plan().Names),
 		Short: "Release a held plan, so that its runs start again",
 		Long: `Release a held plan, so that its runs start again. A plan is held if its last runs failed the same way on at least five
 machines of a pool, and on at least half of them: further runs in this pool wait, so that a bad image or script does not
@@ -79,9 +80,9 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 		if err != nil {
 			return app.Failed(err, "release plan %s", args[0])
 		}
-		return output.PrintOne(a, &o, planKind(), p, planTables(p)...)
+		return output.PrintOne(a, &o, kinds.Plan(), p, kinds.PlanTables(p)...)
 	})
-	o.Register(cmd, output.Shapes(planKind())...)
+	o.Register(cmd, output.Shapes(kinds.Plan())...)
 	cmd.Flags().Int32Var(&most, "max-active", 0,
 		"maximum number of active runs of the plan per image, instead of the ramp; 0: the ramp again")
 	cmd.Flags().StringVar(&pool, "pool", "",
@@ -91,7 +92,7 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 
 func planDelete(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Plan]{
-		Kind:    planKind(),
+		Kind:    kinds.Plan(),
 		Short:   "Delete plans that no run refers to and that are not built in",
 		Example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
 		Do: func(ctx context.Context, c *client.Client, id string) error {

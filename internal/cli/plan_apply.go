@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -33,7 +34,7 @@ Other plans can be replaced with --replace.`,
 				&holdfastv1.CreatePlanRequest{Replace: replace, ValidateOnly: dryRun})
 		},
 	}
-	o.Register(cmd, output.Shapes(planKind())...)
+	o.Register(cmd, output.Shapes(kinds.Plan())...)
 	in.Register(cmd.Flags(), "plans")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a plan that no run uses")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false,
@@ -82,7 +83,7 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 				return storePlans(a, cmd, &o, &in, "validate",
 					&holdfastv1.CreatePlanRequest{Replace: true, ValidateOnly: true})
 			}
-			plans, err := output.ReadDocuments(a, &in, planKind())
+			plans, err := output.ReadDocuments(a, &in, kinds.Plan())
 			if err != nil {
 				return err
 			}
@@ -92,14 +93,14 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 			return probePlan(a, cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
 		},
 	}
-	o.Register(cmd, append(output.Shapes(planKind()), output.Shapes(output.Kind[*holdfastv1.ProbePlanResponse]{})...)...)
+	o.Register(cmd, append(output.Shapes(kinds.Plan()), output.Shapes(output.Kind[*holdfastv1.ProbePlanResponse]{})...)...)
 	in.Register(cmd.Flags(), "plans")
 	cmd.Flags().StringVar(&machine, "dry-run", "",
 		"check which steps would pass on this `machine`, without running any")
 	cmd.Flags().StringVar(&stored, "plan", "", "stored `plan` to check instead of FILE (with --dry-run)")
 	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter `key=value` of the run (with --dry-run); repeatable")
-	a.CompleteFlag(cmd, "dry-run", machineKind().Names)
-	a.CompleteFlag(cmd, "plan", planKind().Names)
+	a.CompleteFlag(cmd, "dry-run", kinds.Machine().Names)
+	a.CompleteFlag(cmd, "plan", kinds.Plan().Names)
 	return cmd
 }
 
@@ -110,12 +111,12 @@ func storePlans(a *app.App,
 	if !in.Given() {
 		return app.Usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 	}
-	plans, err := output.ReadDocuments(a, in, planKind())
+	plans, err := output.ReadDocuments(a, in, kinds.Plan())
 	if err != nil {
 		return err
 	}
 	return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-		return output.StoreEach(a, o, planKind(), plans, verb+" plans", func(p *holdfastv1.Plan) (*holdfastv1.Plan, error) {
+		return output.StoreEach(a, o, kinds.Plan(), plans, verb+" plans", func(p *holdfastv1.Plan) (*holdfastv1.Plan, error) {
 			r.Plan = p
 			done, err := c.Plans().CreatePlan(ctx, r)
 			if err == nil && r.GetValidateOnly() {

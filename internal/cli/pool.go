@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -45,10 +46,10 @@ func poolCreate(a *app.App) *cobra.Command {
 			if err != nil {
 				return app.Failed(err, "create pool %s", args[0])
 			}
-			return output.PrintOne(a, &o, poolKind(), made)
+			return output.PrintOne(a, &o, kinds.Pool(), made)
 		}),
 	}
-	o.Register(cmd, output.Shapes(poolKind())...)
+	o.Register(cmd, output.Shapes(kinds.Pool())...)
 	f := cmd.Flags()
 	f.StringVar(&p.Provider, "provider", "", "provider of its machines (default: generic)")
 	f.StringVar(&p.GpuType, "gpu-type", "", "GPU model of its machines, such as H100")
@@ -59,9 +60,9 @@ func poolCreate(a *app.App) *cobra.Command {
 
 func poolList(a *app.App) *cobra.Command {
 	r := &holdfastv1.ListPoolsRequest{}
-	k := poolKind()
+	k := kinds.Pool()
 	k.Page = func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Pool, string, error) {
-		return pageOfPools(ctx, c, q, r)
+		return kinds.PageOfPools(ctx, c, q, r)
 	}
 	cmd := output.ListCommand(a, output.Lister[*holdfastv1.Pool]{
 		Short: "List pools by id",
@@ -98,7 +99,7 @@ func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 func poolGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Pool]{
 		Short: "Show a pool and its GPUs", Example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
-		Kind: poolKind(),
+		Kind: kinds.Pool(),
 		More: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
 	})
 }
@@ -115,7 +116,7 @@ func gpus(p *holdfastv1.Pool) *render.Table {
 
 func poolDelete(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Pool]{
-		Kind:  poolKind(),
+		Kind:  kinds.Pool(),
 		Short: "Delete declared pools that no machine is in", Example: "  holdfast pool delete gpu",
 		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 )
 
 const rootLong = `Holdfast is a highly available control plane for bare metal.
@@ -117,8 +118,8 @@ func Root(s app.Streams, more ...*cobra.Command) *cobra.Command {
 // _NOT_FOUND. Ids that nobody types, such as those of runs, are not suggested.
 func suggestible() map[string]app.Completer {
 	return map[string]app.Completer{
-		"MACHINE": machineKind().Names, "PLAN": planKind().Names, "POOL": poolKind().Names, "NODE": nodeKind().Names,
-		"IMAGE": imageKind().Names, "SECRET": secretKind().Names, "WEBHOOK": webhookKind().Names,
+		"MACHINE": kinds.Machine().Names, "PLAN": kinds.Plan().Names, "POOL": kinds.Pool().Names, "NODE": kinds.Node().Names,
+		"IMAGE": kinds.Image().Names, "SECRET": kinds.Secret().Names, "WEBHOOK": kinds.Webhook().Names,
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -29,7 +31,7 @@ func runList(a *app.App) *cobra.Command {
 		Example: `  holdfast run list --limit 20
   holdfast run list --filter 'machine_id = m-123'
   holdfast run list --filter 'phase = FAILED' -o wide`,
-		Kind: runKind(), Filter: "machine_id = m-123",
+		Kind: kinds.Run(), Filter: "machine_id = m-123",
 		Watch: func(ctx context.Context, c *client.Client, l *output.Listing) error {
 			return watchRuns(ctx, a, c, &l.Flags, l.Filter, 0, l.Limit)
 		},
@@ -40,11 +42,11 @@ func runGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Run]{
 		Short: "Show a run and its steps", Long: "Show a run and its steps. The id of a machine stands for its last run.",
 		Example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
-		Kind:    runKind(),
+		Kind:    kinds.Run(),
 		Get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
 			var r *holdfastv1.Run
-			err := ofRun(ctx, a, c, id, func(id string) (err error) {
-				r, err = getRun(ctx, c, id)
+			err := start.OfRun(ctx, a, c, id, func(id string) (err error) {
+				r, err = kinds.GetRun(ctx, c, id)
 				return err
 			})
 			if why := r.GetArchive().GetNote(); why != "" {
@@ -52,9 +54,9 @@ func runGet(a *app.App) *cobra.Command {
 			}
 			return r, err
 		},
-		More: func(r *holdfastv1.Run) []*render.Table { return append(runEffect(r), runSteps(r, a.Now())) },
+		More: func(r *holdfastv1.Run) []*render.Table { return append(kinds.RunEffect(r), kinds.RunSteps(r, a.Now())) },
 		Watch: func(ctx context.Context, c *client.Client, o *output.Flags, id string) error {
-			return ofRun(ctx, a, c, id, func(id string) error { return watchRun(ctx, a, c, o, id) })
+			return start.OfRun(ctx, a, c, id, func(id string) error { return watchRun(ctx, a, c, o, id) })
 		},
 	})
 }

@@ -10,19 +10,21 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func runCancel(a *app.App) *cobra.Command {
 	var o output.Flags
 	var why, filter string
-	var wait waitFlag
+	var wait start.WaitFlag
 	var ok prompt.Consent
 	cmd := &cobra.Command{
 		Use: "cancel (RUN... | --filter FILTER)", DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: a.Complete(runKind().Names),
+		ValidArgsFunction: a.Complete(kinds.Run().Names),
 		Short:             "Cancel active runs",
 		Long: `Cancel active runs. A waiting run ends at once, and its machine stays as it was. A running one ends when its step can be
 stopped; its machine goes to MAINTENANCE, and 'machine issues' has what is known of its disk. Canceling a canceled run is no error. The id of a machine stands for its last run. --filter cancels
@@ -56,7 +58,7 @@ The command asks for confirmation: the given id of one run, or the number of run
 			active := slices.DeleteFunc(runs, func(r *holdfastv1.Run) bool { return r.GetFinishedAt() != nil })
 			if ok.DryRun {
 				a.Note("dry run: %s", cancelLoss(active))
-				return output.PrintList(a, &o, runKind(), active)
+				return output.PrintList(a, &o, kinds.Run(), active)
 			}
 			if len(active) > 0 { // the server says of the others that they have ended
 				if err := ok.Obtain(ctx, a, cmd.CommandPath(), cancelLoss(active), prompt.Word(args)); err != nil {
@@ -66,8 +68,8 @@ The command asks for confirmation: the given id of one run, or the number of run
 			return cancelAll(ctx, a, c, &o, found, why, wait)
 		})(cmd, args)
 	}
-	o.Register(cmd, started()...)
-	wait.register(cmd, waitForRun)
+	o.Register(cmd, kinds.Started()...)
+	wait.Register(cmd, start.WaitForRun)
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the run")
 	cmd.Flags().StringVar(&filter, "filter", "", "cancel the active runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
 	ok.Register(cmd, "show the runs, and cancel none")
@@ -79,13 +81,13 @@ func toCancel(
 	ctx context.Context, a *app.App, c *client.Client, names []string, filter string,
 ) ([]*holdfastv1.Run, error) {
 	if filter != "" {
-		runs, err := runKind().All(ctx, c, "("+filter+") AND ("+activeRuns+")", 0)
+		runs, err := kinds.Run().All(ctx, c, "("+filter+") AND ("+kinds.ActiveRuns+")", 0)
 		return runs, app.Failed(err, "list runs")
 	}
 	runs := make([]*holdfastv1.Run, len(names))
 	for i, id := range names {
-		err := ofRun(ctx, a, c, id, func(id string) (err error) {
-			runs[i], err = getRun(ctx, c, id)
+		err := start.OfRun(ctx, a, c, id, func(id string) (err error) {
+			runs[i], err = kinds.GetRun(ctx, c, id)
 			return app.Failed(err, "cancel run %s", id)
 		})
 		if err != nil {
@@ -99,7 +101,7 @@ func toCancel(
 // goes to MAINTENANCE".
 func cancelLoss(runs []*holdfastv1.Run) string {
 	if len(runs) != 1 {
-		return fmt.Sprintf("cancel %s; the machines of those that have begun go to MAINTENANCE", runCount(len(runs)))
+		return fmt.Sprintf("cancel %s; the machines of those that have begun go to MAINTENANCE", kinds.RunCount(len(runs)))
 	}
 	r := runs[0]
 	then := "goes to MAINTENANCE"
@@ -112,21 +114,21 @@ func cancelLoss(runs []*holdfastv1.Run) string {
 
 // cancelAll cancels runs and prints them. All are canceled before the first is waited for.
 func cancelAll(
-	ctx context.Context, a *app.App, c *client.Client, o *output.Flags, names []string, why string, wait waitFlag,
+	ctx context.Context, a *app.App, c *client.Client, o *output.Flags, names []string, why string, wait start.WaitFlag,
 ) error {
 	done, errs := make([]*holdfastv1.Run, len(names)), make([]error, len(names))
 	for i, id := range names {
-		errs[i] = ofRun(ctx, a, c, id, func(id string) (err error) {
+		errs[i] = start.OfRun(ctx, a, c, id, func(id string) (err error) {
 			done[i], err = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
 			return app.Failed(err, "cancel run %s", id)
 		})
 	}
 	for i, r := range done {
-		if !wait.set || errs[i] != nil {
+		if !wait.Given || errs[i] != nil {
 			continue
 		}
 		var err error
-		if done[i], err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit); err != nil && !isRunError(err) {
+		if done[i], err = start.Await(ctx, a, c, r.GetRunId(), wait.Limit); err != nil && !start.IsRunError(err) {
 			return err
 		}
 		if done[i].GetPhase() != holdfastv1.Run_CANCELED {
@@ -136,11 +138,11 @@ func cancelAll(
 	}
 	if len(names) == 1 {
 		if done[0].GetRunId() != "" {
-			if err := printRun(a, o, done[0]); err != nil {
+			if err := start.PrintRun(a, o, done[0]); err != nil {
 				return err
 			}
 		}
 		return errs[0]
 	}
-	return output.PrintDone(a, o, runKind(), done, errs, "cancel runs")
+	return output.PrintDone(a, o, kinds.Run(), done, errs, "cancel runs")
 }

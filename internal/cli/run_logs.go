@@ -13,9 +13,11 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -23,7 +25,7 @@ import (
 func runLogs(a *app.App) *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
-		Use: "logs RUN", Aliases: []string{"log"}, Args: app.Exactly("RUN"), ValidArgsFunction: a.Complete(runKind().Names),
+		Use: "logs RUN", Aliases: []string{"log"}, Args: app.Exactly("RUN"), ValidArgsFunction: a.Complete(kinds.Run().Names),
 		Short: "Print the log of a run",
 		Long: `Print the log of a run; with -f follow it until the run ends. If a peer fails, the log continues from
 another one without lost or repeated bytes. Terminal sequences are left out and control characters replaced, because
@@ -44,7 +46,7 @@ offset, step, attempt and stream, and its data as bytes (base64) and as text. Th
 				return app.Usagef("--timestamps: -o %s has the times already", f.Format)
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
-				return ofRun(ctx, a, c, args[0], func(id string) error { return printLogs(ctx, a, c, &f, id) })
+				return start.OfRun(ctx, a, c, args[0], func(id string) error { return printLogs(ctx, a, c, &f, id) })
 			})(cmd, args)
 		},
 	}

@@ -8,19 +8,21 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func runRetry(a *app.App) *cobra.Command {
 	var o output.Flags
-	var wait waitFlag
+	var wait start.WaitFlag
 	var request, filter string
 	var ok prompt.Consent
 	cmd := &cobra.Command{
 		Use: "retry (RUN | --filter FILTER)", DisableFlagsInUseLine: true, Args: app.Between(0, 1, "RUN"),
-		ValidArgsFunction: a.Complete(runKind().Names),
+		ValidArgsFunction: a.Complete(kinds.Run().Names),
 		Short:             "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
 is a new run. The id of a machine stands for its last run. If you do not know whether the command succeeded, repeat it
@@ -33,8 +35,8 @@ in service, the command asks for confirmation; without a terminal it requires --
 	}
 	one := a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		var r *holdfastv1.Run
-		err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
-			r, err = getRun(ctx, c, id)
+		err := start.OfRun(ctx, a, c, args[0], func(id string) (err error) {
+			r, err = kinds.GetRun(ctx, c, id)
 			return err
 		})
 		if err != nil {
@@ -45,17 +47,17 @@ in service, the command asks for confirmation; without a terminal it requires --
 			return err
 		}
 		if ok.DryRun {
-			m, err := getMachine(ctx, c, req.GetMachineId())
+			m, err := kinds.GetMachine(ctx, c, req.GetMachineId())
 			if err != nil {
 				return err
 			}
-			return previewRun(ctx, a, c, &o, req, []*holdfastv1.Machine{m}, nil)
+			return start.Preview(ctx, a, c, &o, req, []*holdfastv1.Machine{m}, nil)
 		}
-		if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, req); err != nil {
+		if err := start.AllowRun(ctx, a, c, cmd.CommandPath(), ok, req); err != nil {
 			return err
 		}
-		req.RequestId = requestID(a, request)
-		return startRun(ctx, a, c, &o, req, wait, nil)
+		req.RequestId = start.RequestID(a, request)
+		return start.Run(ctx, a, c, &o, req, wait, nil)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -63,15 +65,15 @@ in service, the command asks for confirmation; without a terminal it requires --
 			return app.Usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
 		case filter == "":
 			return one(cmd, args)
-		case wait.set:
+		case wait.Given:
 			return app.Usagef("%s: --wait: only for one run: follow many with holdfast run watch --filter", cmd.CommandPath())
 		}
 		return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
 			return retryAll(ctx, a, c, &o, retryRuns{path: cmd.CommandPath(), filter: filter, request: request, ok: ok})
 		})(cmd, args)
 	}
-	o.Register(cmd, started()...)
-	wait.register(cmd, waitForRun)
+	o.Register(cmd, kinds.Started()...)
+	wait.Register(cmd, start.WaitForRun)
 	ok.Register(cmd, "show the machine and the effects of the plan, and start nothing")
 	cmd.Flags().StringVar(&filter, "filter", "", "retry the runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
 	cmd.Flags().StringVar(&request, "request-id", "",

@@ -15,8 +15,10 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -44,7 +46,7 @@ func retryAll(ctx context.Context, a *app.App, c *client.Client, o *output.Flags
 		return err
 	case r.ok.DryRun:
 		a.Note("dry run: %s", loss)
-		return output.PrintList(a, o, runKind(), runs)
+		return output.PrintList(a, o, kinds.Run(), runs)
 	case asking:
 		if err := r.ok.Obtain(ctx, a, r.path, loss, prompt.Word(app.Mapped(runs, (*holdfastv1.Run).GetRunId))); err != nil {
 			return err
@@ -62,19 +64,19 @@ func retryAll(ctx context.Context, a *app.App, c *client.Client, o *output.Flags
 		}
 		errs[i] = err
 	}
-	return output.PrintDone(a, o, runKind(), done, errs, "retry runs")
+	return output.PrintDone(a, o, kinds.Run(), done, errs, "retry runs")
 }
 
 // lastFailed returns the runs that match a filter and ended without success, if they are the last
 // runs of their machines.
 func lastFailed(ctx context.Context, c *client.Client, among string) ([]*holdfastv1.Run, error) {
-	all, err := runKind().All(ctx, c, "("+among+") AND (phase = FAILED OR phase = CANCELED)", 0)
+	all, err := kinds.Run().All(ctx, c, "("+among+") AND (phase = FAILED OR phase = CANCELED)", 0)
 	if err != nil {
 		return nil, app.Failed(err, "list runs")
 	}
 	var last []*holdfastv1.Run
 	for _, r := range all {
-		newest, err := runKind().All(ctx, c, filter.Equals("machine_id", r.GetMachineId()), 1)
+		newest, err := kinds.Run().All(ctx, c, filter.Equals("machine_id", r.GetMachineId()), 1)
 		if err != nil {
 			return nil, app.Failed(err, "list runs")
 		}
@@ -92,7 +94,7 @@ func retryLoss(ctx context.Context, c *client.Client, runs []*holdfastv1.Run) (s
 		plan := plans[r.GetPlanId()]
 		if plan == nil {
 			var err error
-			if plan, err = getPlan(ctx, c, r.GetPlanId()); err != nil {
+			if plan, err = kinds.GetPlan(ctx, c, r.GetPlanId()); err != nil {
 				return "", false, err
 			}
 			plans[r.GetPlanId()] = plan
@@ -102,15 +104,15 @@ func retryLoss(ctx context.Context, c *client.Client, runs []*holdfastv1.Run) (s
 		if asking = asking || e.Grave; asking || !e.Interrupts {
 			continue
 		}
-		m, err := getMachine(ctx, c, r.GetMachineId())
+		m, err := kinds.GetMachine(ctx, c, r.GetMachineId())
 		if status.Code(err) == codes.NotFound {
 			continue // its start will be refused
 		} else if err != nil {
 			return "", false, err
 		}
-		asking = asks(plan, r.GetParams(), m)
+		asking = start.Asks(plan, r.GetParams(), m)
 	}
-	parts := []string{"retry " + runCount(len(runs))}
+	parts := []string{"retry " + kinds.RunCount(len(runs))}
 	for _, text := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d × %s", counts[text], text))
 	}

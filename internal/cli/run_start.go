@@ -7,25 +7,27 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func runStart(a *app.App) *cobra.Command {
 	var (
 		o      output.Flags
-		wait   waitFlag
+		wait   start.WaitFlag
 		req    holdfastv1.StartRunRequest
 		values []string
-		many   waveFlags
+		many   start.WaveFlags
 		ok     prompt.Consent
 	)
 	cmd := &cobra.Command{
 		Use:                   "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)",
 		DisableFlagsInUseLine: true,
 		Args:                  app.Between(0, 1, "MACHINE"),
-		ValidArgsFunction:     a.Complete(machineKind().Names),
+		ValidArgsFunction:     a.Complete(kinds.Machine().Names),
 		Short:                 "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
@@ -51,7 +53,7 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
   holdfast run start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2 --wait
   run=$(holdfast run start m-123 --type REBOOT -o name) && holdfast run logs -f "$run"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := many.check(cmd, args, &req); err != nil {
+			if err := many.Check(cmd, args, &req); err != nil {
 				return err
 			}
 			if req.Type == "" && req.PlanId == "" {
@@ -64,40 +66,40 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 			}
 			if ok.DryRun {
 				return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
-					machines, err := many.machines(ctx, c, args)
+					machines, err := many.Machines(ctx, c, args)
 					if err != nil {
 						return err
 					}
-					if many.selector == "" {
+					if many.Selector == "" {
 						req.MachineId = args[0]
-						return previewRun(ctx, a, c, &o, &req, machines, nil)
+						return start.Preview(ctx, a, c, &o, &req, machines, nil)
 					}
 					if len(machines) == 0 {
-						return app.Exitf(app.ExitNotFound, "start a wave: no machine matches %q", many.selector)
+						return app.Exitf(app.ExitNotFound, "start a wave: no machine matches %q", many.Selector)
 					}
-					return previewRun(ctx, a, c, &o, &req, machines, many.request(&req, machines))
+					return start.Preview(ctx, a, c, &o, &req, machines, many.Request(&req, machines))
 				})(cmd, args)
 			}
-			if many.selector != "" {
+			if many.Selector != "" {
 				return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-					return startWave(ctx, a, c, &o, &req, many, wait.limit, func(machines []*holdfastv1.Machine) error {
-						return allowWave(ctx, a, c, cmd.CommandPath(), ok, &req, machines)
+					return startWave(ctx, a, c, &o, &req, many, wait.Limit, func(machines []*holdfastv1.Machine) error {
+						return start.AllowWave(ctx, a, c, cmd.CommandPath(), ok, &req, machines)
 					})
 				})(cmd, args)
 			}
 			req.MachineId = args[0]
 			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-				if err := allowRun(ctx, a, c, cmd.CommandPath(), ok, &req); err != nil {
+				if err := start.AllowRun(ctx, a, c, cmd.CommandPath(), ok, &req); err != nil {
 					return err
 				}
-				req.RequestId = requestID(a, req.GetRequestId())
-				return startRun(ctx, a, c, &o, &req, wait, nil)
+				req.RequestId = start.RequestID(a, req.GetRequestId())
+				return start.Run(ctx, a, c, &o, &req, wait, nil)
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, started()...)
-	wait.register(cmd, waitForRun)
-	many.register(cmd)
+	o.Register(cmd, kinds.Started()...)
+	wait.Register(cmd, start.WaitForRun)
+	many.Register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "`type` of the run: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in upper or lower case")
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
@@ -107,6 +109,6 @@ whether the steps would succeed: 'plan validate --dry-run' does.`,
 		"request id that makes a repeated start safe (default: generated and printed)")
 	ok.Register(cmd, "show the machines and the effects of the plan, and start nothing")
 	app.OneOf(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
-	a.CompleteFlag(cmd, "plan", planKind().Names)
+	a.CompleteFlag(cmd, "plan", kinds.Plan().Names)
 	return cmd
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,7 +21,7 @@ func runWatch(a *app.App) *cobra.Command {
 	var cursor uint64
 	cmd := &cobra.Command{
 		Use: "watch [RUN | --filter FILTER]", Args: app.Between(0, 1, "RUN"),
-		ValidArgsFunction: a.Complete(runKind().Names),
+		ValidArgsFunction: a.Complete(kinds.Run().Names),
 		Short:             "Follow runs live",
 		Long: `Follow a run until it ends (exit code 5 if it failed or was canceled), or all matching runs until Ctrl-C. The
 id of a machine stands for its last run.
@@ -38,7 +40,7 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 				if len(args) > 0 {
-					return ofRun(ctx, a, c, args[0], func(id string) error { return watchRun(ctx, a, c, &o, id) })
+					return start.OfRun(ctx, a, c, args[0], func(id string) error { return watchRun(ctx, a, c, &o, id) })
 				}
 				return watchRuns(ctx, a, c, &o, filter, cursor, 0)
 			})(cmd, args)
@@ -61,7 +63,7 @@ func watchRun(ctx context.Context, a *app.App, c *client.Client, o *output.Flags
 		last, err = c.ObserveRun(ctx, id, f)
 		return err
 	})
-	return waited(id, last, a.Globals.Timeout, err)
+	return start.WaitError(id, last, a.Globals.Timeout, err)
 }
 
 // watchRuns follows all matching runs until the context ends.
@@ -102,7 +104,7 @@ func showRuns(ctx context.Context, a *app.App, o *output.Flags, steps bool, watc
 func runWait(a *app.App) *cobra.Command {
 	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "wait RUN", Args: app.Exactly("RUN"), ValidArgsFunction: a.Complete(runKind().Names),
+		Use: "wait RUN", Args: app.Exactly("RUN"), ValidArgsFunction: a.Complete(kinds.Run().Names),
 		Short: "Wait until a run ends",
 		Long: `Wait until a run ends and print it. The exit code is 0 if it succeeded, 5 if it failed or was canceled, and
 6 if --timeout was set and passed. The run continues whatever happens to this command.`,
@@ -110,11 +112,11 @@ func runWait(a *app.App) *cobra.Command {
   holdfast run wait run-789 --timeout 30m -o json`,
 		RunE: a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 			var r *holdfastv1.Run
-			err := ofRun(ctx, a, c, args[0], func(id string) (err error) {
-				r, err = awaitRun(ctx, a, c, id, 0)
+			err := start.OfRun(ctx, a, c, args[0], func(id string) (err error) {
+				r, err = start.Await(ctx, a, c, id, 0)
 				return err
 			})
-			return printAwaited(a, &o, r, err)
+			return start.PrintAwaited(a, &o, r, err)
 		}),
 	}
 	o.Register(cmd)

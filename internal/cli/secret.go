@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -46,7 +47,7 @@ func secretList(a *app.App) *cobra.Command {
 	return output.ListCommand(a, output.Lister[*holdfastv1.Secret]{
 		Short:   "List secrets by name, without their values",
 		Example: "  holdfast secret list\n  holdfast secret list -o wide",
-		Kind:    secretKind(),
+		Kind:    kinds.Secret(),
 	})
 }
 
@@ -54,7 +55,7 @@ func secretGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Secret]{
 		Short:   "Show a secret without its values, and the machines that refer to it",
 		Example: "  holdfast secret get bmc/r7",
-		Kind:    secretKind(),
+		Kind:    kinds.Secret(),
 		More:    func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
 	})
 }
@@ -62,7 +63,7 @@ func secretGet(a *app.App) *cobra.Command {
 func secretDelete(a *app.App) *cobra.Command {
 	var force bool
 	cmd := output.EachCommand(a, output.Each[*holdfastv1.Secret]{
-		Kind:    secretKind(),
+		Kind:    kinds.Secret(),
 		Short:   "Delete secrets that no machine refers to",
 		Example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
 		Note: func(all []*holdfastv1.Secret) string {

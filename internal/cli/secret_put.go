@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -76,11 +77,11 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 				if err != nil {
 					return app.Failed(err, "put secret %s", args[0])
 				}
-				return output.PrintOne(a, &o, secretKind(), s)
+				return output.PrintOne(a, &o, kinds.Secret(), s)
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.Shapes(secretKind())...)
+	o.Register(cmd, output.Shapes(kinds.Secret())...)
 	f := cmd.Flags()
 	f.StringVar(&in.kind, "type", "", "bmc, ssh, join, token or opaque")
 	f.StringVar(&in.username, "username", "", "user name, which is not encrypted")

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/clitest"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
@@ -93,7 +92,7 @@ func TestSecretPut(t *testing.T) {
 func TestSecretPutRefuses(t *testing.T) {
 	const value = "hunter2-hunter2"
 	large := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(large, make([]byte, cli.MaxValue+1), 0o600); err != nil {
+	if err := os.WriteFile(large, make([]byte, 64<<10+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := clitest.Start(t, clitest.Fixture())

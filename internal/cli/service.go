@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -29,7 +30,7 @@ func serviceList(a *app.App) *cobra.Command {
 		Example: `  holdfast service list
   holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
   holdfast service list -w`,
-		Kind: serviceKind(), Filter: "active = true",
+		Kind: kinds.Service(), Filter: "active = true",
 		Watch: func(ctx context.Context, c *client.Client, l *output.Listing) error {
 			return watchServices(ctx, a, c, l)
 		},
@@ -39,7 +40,7 @@ func serviceList(a *app.App) *cobra.Command {
 func serviceGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Service]{
 		Short: "Show a service and its last states", Example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
-		Kind: serviceKind(),
+		Kind: kinds.Service(),
 		More: func(s *holdfastv1.Service) []*render.Table {
 			states := render.NewTable("AT", "HEALTHY", "REASON")
 			for _, st := range s.GetStates() {
@@ -52,7 +53,7 @@ func serviceGet(a *app.App) *cobra.Command {
 
 func serviceDeregister(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Service]{
-		Verb: "deregister", Done: "deregistered", Kind: serviceKind(),
+		Verb: "deregister", Done: "deregistered", Kind: kinds.Service(),
 		Short:   "Deregister services, as they would themselves",
 		Example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
 		Do: func(ctx context.Context, c *client.Client, id string) error {
@@ -67,7 +68,7 @@ func serviceDeregister(a *app.App) *cobra.Command {
 func watchServices(ctx context.Context, a *app.App, c *client.Client, l *output.Listing) error {
 	ctx, cancel := a.Patience(ctx, 0)
 	defer cancel()
-	k := serviceKind()
+	k := kinds.Service()
 	t, header := k.NewTable(&l.Flags), true
 	first := output.FirstOf(l.Limit)
 	err := c.WatchServices(ctx, l.Filter, 0, func(e *holdfastv1.ServiceEvent) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -63,8 +64,8 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 				if !o.Table() {
 					return output.PrintOne(a, &o, output.Kind[*holdfastv1.CreateTokenResponse]{Reveal: true}, made)
 				}
-				a.Note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), may(made.GetToken()),
-					until(made.GetToken()))
+				a.Note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), kinds.May(made.GetToken()),
+					kinds.Until(made.GetToken()))
 				_, err = fmt.Fprintln(a.Out, made.GetSecret())
 				return err
 			})(cmd, args)
@@ -110,13 +111,13 @@ func tokenList(a *app.App) *cobra.Command {
 		Example: `  holdfast token list
   holdfast token list --filter 'state = active AND role = ADMIN'
   holdfast token list --filter 'pool:gpu' -o wide`,
-		Kind: tokenKind(), Filter: "state = active",
+		Kind: kinds.Token(), Filter: "state = active",
 	})
 }
 
 func tokenRevoke(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Token]{
-		Verb: "revoke", Done: "revoked", Kind: tokenKind(),
+		Verb: "revoke", Done: "revoked", Kind: kinds.Token(),
 		Short: "Revoke tokens, at once and on every peer",
 		Long: `Revoke tokens by their ids (not by their values). When the command ends, no peer accepts them; revoking
 again is fine. Runs and waves that they have started continue; the command names the active waves.`,
@@ -149,7 +150,7 @@ func noteWaves(ctx context.Context, a *app.App, c *client.Client, principal stri
 
 // tokenLabel returns the id of a token, or its position if it is a value: nothing must show it.
 func tokenLabel(i int, id string) string {
-	if isTokenValue(id) {
+	if kinds.IsTokenValue(id) {
 		return fmt.Sprintf("number %d", i+1)
 	}
 	return id
@@ -166,7 +167,7 @@ func whoamiCommand(a *app.App) *cobra.Command {
 			if err != nil {
 				return app.Failed(err, "get your identity")
 			}
-			return output.PrintOne(a, &o, identityKind(), id)
+			return output.PrintOne(a, &o, kinds.Identity(), id)
 		}),
 	}
 	o.Register(cmd)

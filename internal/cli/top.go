@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/top"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -67,12 +68,12 @@ type topSource struct{ c *client.Client }
 
 // Status returns the state of the control plane, as seen by one peer.
 func (s topSource) Status(ctx context.Context) (*holdfastv1.ClusterStatus, error) {
-	return getClusterStatus(ctx, s.c)
+	return kinds.GetClusterStatus(ctx, s.c)
 }
 
 // WatchRuns sends the active runs, and then each transition, also that which ends a run.
 func (s topSource) WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
-	return s.c.WatchRuns(ctx, activeRuns, 0, f)
+	return s.c.WatchRuns(ctx, kinds.ActiveRuns, 0, f)
 }
 
 // Fleet counts the machines.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -40,7 +41,7 @@ func versionCommand(a *app.App) *cobra.Command {
 				return printVersion(a, &o, nil)
 			}
 			return a.Online(func(ctx context.Context, c *client.Client, _ []string) error {
-				s, err := getClusterStatus(ctx, c)
+				s, err := kinds.GetClusterStatus(ctx, c)
 				if err != nil {
 					return app.Failed(err, "get the peers' versions")
 				}
@@ -76,5 +77,5 @@ func printVersion(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) erro
 	if s == nil {
 		return nil
 	}
-	return versionTable(a, o, s)
+	return kinds.VersionTable(a, o, s)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -44,7 +45,7 @@ func waveList(a *app.App) *cobra.Command {
 		Short: "List waves, newest first",
 		Example: `  holdfast wave list
   holdfast wave list --filter 'phase = RUNNING'`,
-		Kind: waveKind(), Filter: "phase = RUNNING",
+		Kind: kinds.Wave(), Filter: "phase = RUNNING",
 	})
 }
 
@@ -52,7 +53,7 @@ func waveGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Wave]{
 		Short:   "Show a wave and its machines",
 		Example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
-		Kind:    waveKind(), More: waveMachines,
+		Kind:    kinds.Wave(), More: waveMachines,
 		Watch: func(ctx context.Context, c *client.Client, o *output.Flags, id string) error {
 			return watchWave(ctx, a, c, o, id)
 		},
@@ -62,7 +63,7 @@ func waveGet(a *app.App) *cobra.Command {
 func waveWatch(a *app.App) *cobra.Command {
 	var o output.Flags
 	cmd := &cobra.Command{
-		Use: "watch WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(waveKind().Names),
+		Use: "watch WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(kinds.Wave().Names),
 		Short: "Follow a wave until it ends",
 		Long: `Follow a wave until it ends, and print it. The progress is on standard error: a block on a terminal, else a line for each run that ends.
 Ctrl-C ends this command and not the wave. The exit code is 5 unless all runs succeeded, and 6 if --timeout was set and passed.`,
@@ -76,7 +77,7 @@ Ctrl-C ends this command and not the wave. The exit code is 5 unless all runs su
 }
 
 func watchWave(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, id string) error {
-	w, err := getWave(ctx, c, id)
+	w, err := kinds.GetWave(ctx, c, id)
 	if err != nil {
 		return app.Failed(err, "get wave %s", id)
 	}
@@ -84,5 +85,5 @@ func watchWave(ctx context.Context, a *app.App, c *client.Client, o *output.Flag
 }
 
 func printWave(a *app.App, o *output.Flags, w *holdfastv1.Wave) error {
-	return output.PrintOne(a, o, waveKind(), w, waveMachines(w)...)
+	return output.PrintOne(a, o, kinds.Wave(), w, waveMachines(w)...)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -20,7 +21,7 @@ func waveCancel(a *app.App) *cobra.Command {
 	var keep bool
 	var ok prompt.Consent
 	cmd := &cobra.Command{
-		Use: "cancel WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(waveKind().Names),
+		Use: "cancel WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(kinds.Wave().Names),
 		Short: "Cancel a wave and its active runs",
 		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by 'run cancel'. With --keep-runs they continue, and the
 wave ends with the last of them.
@@ -33,13 +34,13 @@ not ask: 'wave retry' starts the runs of the other machines later.`,
 	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
 		id := args[0]
 		if ok.DryRun || !ok.Yes && !keep {
-			w, err := getWave(ctx, c, id)
+			w, err := kinds.GetWave(ctx, c, id)
 			if err != nil {
 				return app.Failed(err, "cancel wave %s", id)
 			}
 			if ok.DryRun {
 				a.Note("dry run: %s", waveLoss(w, keep))
-				return output.PrintOne(a, &o, waveKind(), w)
+				return output.PrintOne(a, &o, kinds.Wave(), w)
 			}
 			if w.GetFinishedAt() == nil {
 				if err := ok.Obtain(ctx, a, cmd.CommandPath(), waveLoss(w, keep), id); err != nil {
@@ -55,9 +56,9 @@ not ask: 'wave retry' starts the runs of the other machines later.`,
 			a.Note("%s: machines whose run had begun go to MAINTENANCE, and are in: holdfast machine issues; to start "+
 				"the runs of all that have not succeeded: holdfast wave retry %s", id, id)
 		}
-		return output.PrintOne(a, &o, waveKind(), w)
+		return output.PrintOne(a, &o, kinds.Wave(), w)
 	})
-	o.Register(cmd, output.Shapes(waveKind())...)
+	o.Register(cmd, output.Shapes(kinds.Wave())...)
 	ok.Register(cmd, "show the wave, and do not cancel it")
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the wave and its canceled runs")
 	cmd.Flags().BoolVar(&keep, "keep-runs", false, "do not cancel the active runs")

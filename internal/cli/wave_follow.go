@@ -11,9 +11,11 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -50,7 +52,7 @@ func finishWave(ctx context.Context, a *app.App, c *client.Client, w *holdfastv1
 	f := &follower{App: a, c: c, wave: w, ended: map[string]bool{}}
 	err := f.follow(ctx)
 	switch {
-	case err != nil && timeUp(ctx):
+	case err != nil && start.TimeUp(ctx):
 		return app.Exitf(app.ExitTimeout, "wave %s: time is up: %s", id, onward)
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return app.Exitf(app.ExitError, "wave %s: detached: %s", id, onward)
@@ -58,10 +60,10 @@ func finishWave(ctx context.Context, a *app.App, c *client.Client, w *holdfastv1
 		a.Note("%s: %s", id, onward)
 		return app.Failed(err, "follow wave %s", id)
 	}
-	if w, err = getWave(ctx, c, id); err != nil {
+	if w, err = kinds.GetWave(ctx, c, id); err != nil {
 		return app.Failed(err, "get wave %s", id)
 	}
-	a.Note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w),
+	a.Note("%s: %d of %d done, %d failed. %s", id, kinds.WaveDone(w), w.GetTotal(), kinds.WaveFailures(w),
 		describe.Wave(w, time.Now()))
 	if err := show(w); err != nil {
 		return err
@@ -101,7 +103,7 @@ func machinesIn(w *holdfastv1.Wave, state holdfastv1.WaveMachine_State) string {
 			names = append(names, m.GetMachineId())
 		}
 	}
-	return atMostTen(names)
+	return start.AtMostTen(names)
 }
 
 // follower shows the progress of a wave on standard error.

@@ -2,16 +2,16 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,11 +19,11 @@ func waveRetry(a *app.App) *cobra.Command {
 	var o output.Flags
 	var ok prompt.Consent
 	var detach bool
-	var wait waitFlag
+	var wait start.WaitFlag
 	req := &holdfastv1.RetryWaveRequest{}
 	var parallel, failures int32
 	cmd := &cobra.Command{
-		Use: "retry WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(waveKind().Names),
+		Use: "retry WAVE", Args: app.Exactly("WAVE"), ValidArgsFunction: a.Complete(kinds.Wave().Names),
 		Short: "Start a wave on the machines of another one that have not succeeded",
 		Long: `Start a wave like WAVE, which must have ended, on its machines that have not succeeded: those that failed, were canceled, could
 not start, or were not started. It is a new wave, with the plan, parameters and limits of WAVE. If the plan destroys data, or
@@ -36,7 +36,7 @@ interrupts a machine that is in service, the command asks for confirmation; with
 			req.MaxFailures = &failures
 		}
 		if req.GetRequestId() == "" {
-			req.RequestId = newWaveID()
+			req.RequestId = start.NewWaveID()
 		}
 		req.ValidateOnly = true
 		w, err := c.Waves().RetryWave(ctx, req)
@@ -50,13 +50,13 @@ interrupts a machine that is in service, the command asks for confirmation; with
 		if w, err = c.Waves().RetryWave(ctx, req); err != nil {
 			return app.Failed(err, "retry wave %s", args[0])
 		}
-		return startedWave(ctx, a, c, w, detach, wait.limit, func(w *holdfastv1.Wave) error {
+		return startedWave(ctx, a, c, w, detach, wait.Limit, func(w *holdfastv1.Wave) error {
 			return printWave(a, &o, w)
 		})
 	})
-	o.Register(cmd, started()...)
+	o.Register(cmd, kinds.Started()...)
 	ok.Register(cmd, "show the machines and the effects of the plan, and start nothing")
-	wait.register(cmd, waitForWave)
+	wait.Register(cmd, waitForWave)
 	f := cmd.Flags()
 	f.BoolVar(&detach, "detach", false, "do not wait for the wave")
 	f.Int32Var(&parallel, "max-parallel", 0, "maximum number of active runs (0: as before)")
@@ -73,32 +73,26 @@ func allowRetry(ctx context.Context, a *app.App, c *client.Client, o *output.Fla
 	if ok.Given() {
 		return nil
 	}
-	start := &holdfastv1.StartRunRequest{Type: w.GetType(), PlanId: w.GetPlanId(), Params: w.GetParams()}
+	req := &holdfastv1.StartRunRequest{Type: w.GetType(), PlanId: w.GetPlanId(), Params: w.GetParams()}
 	member := map[string]bool{}
 	for _, m := range w.GetMachines() {
 		member[m.GetMachineId()] = true
 	}
-	machines, err := listMachines(ctx, c, &output.Listing{})
+	machines, err := kinds.ListMachines(ctx, c, &output.Listing{})
 	if err != nil {
 		return err
 	}
 	machines = slices.DeleteFunc(machines, func(m *holdfastv1.Machine) bool { return !member[m.GetMachineId()] })
 	if ok.DryRun {
-		plan, err := planOf(ctx, c, start)
+		plan, err := start.PlanOf(ctx, c, req)
 		if err != nil {
 			return err
 		}
-		if err := output.PrintList(a, o, machineKind(), machines); err != nil {
+		if err := output.PrintList(a, o, kinds.Machine(), machines); err != nil {
 			return err
 		}
-		a.Note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, w.GetParams()))
-		return refusedStarts(w)
+		a.Note("dry run: %s: %s: %s", start.MachineCount(machines), plan.GetPlanId(), start.Effects(plan, w.GetParams()))
+		return start.RefusedStarts(w)
 	}
-	return allowWave(ctx, a, c, path, ok, start, machines)
-}
-
-// newWaveID returns a generated id of a wave, which people type.
-func newWaveID() string {
-	id := uuid.New()
-	return fmt.Sprintf("wave-%x", id[:8])
+	return start.AllowWave(ctx, a, c, path, ok, req, machines)
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +10,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
-	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/internal/cli/start"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -48,49 +47,36 @@ refused.`
 	return cmd
 }
 
-// request returns the request for a wave on machines.
-func (w *waveFlags) request(
-	run *holdfastv1.StartRunRequest, machines []*holdfastv1.Machine,
-) *holdfastv1.StartWaveRequest {
-	req := &holdfastv1.StartWaveRequest{
-		RequestId: cmp.Or(w.id, newWaveID()), Filter: w.selector, Type: run.GetType(), PlanId: run.GetPlanId(),
-		Params: run.GetParams(), MaxParallel: int32(w.parallel), MaxFailures: int32(w.failures),
-		MachineIds: app.Mapped(machines, (*holdfastv1.Machine).GetMachineId),
-	}
-	slices.SortFunc(req.GetMachineIds(), fields.Natural)
-	return req
-}
-
 // startWave starts a wave on the machines that match, after allow, and follows it until it ends.
 func startWave(
-	ctx context.Context, a *app.App, c *client.Client, o *output.Flags, run *holdfastv1.StartRunRequest, flags waveFlags,
-	limit time.Duration, allow func([]*holdfastv1.Machine) error,
+	ctx context.Context, a *app.App, c *client.Client, o *output.Flags, run *holdfastv1.StartRunRequest,
+	flags start.WaveFlags, limit time.Duration, allow func([]*holdfastv1.Machine) error,
 ) error {
 	show := func(w *holdfastv1.Wave) error {
-		if flags.detach {
-			return output.PrintOne(a, o, waveKind(), w)
+		if flags.Detach {
+			return output.PrintOne(a, o, kinds.Wave(), w)
 		}
-		runs, err := runKind().All(ctx, c, filter.Equals("request_id", w.GetWaveId()), 0)
+		runs, err := kinds.Run().All(ctx, c, filter.Equals("request_id", w.GetWaveId()), 0)
 		if err != nil {
 			return app.Failed(err, "list the runs of wave %s", w.GetWaveId())
 		}
-		return output.PrintList(a, o, runKind(), runs)
+		return output.PrintList(a, o, kinds.Run(), runs)
 	}
-	if flags.id != "" {
-		if w, err := getWave(ctx, c, flags.id); err == nil {
-			return startedWave(ctx, a, c, w, flags.detach, limit, show)
+	if flags.ID != "" {
+		if w, err := kinds.GetWave(ctx, c, flags.ID); err == nil {
+			return startedWave(ctx, a, c, w, flags.Detach, limit, show)
 		}
 	}
-	machines, err := listMachines(ctx, c, &output.Listing{Filter: flags.selector})
+	machines, err := kinds.ListMachines(ctx, c, &output.Listing{Filter: flags.Selector})
 	if err != nil {
 		return err
 	}
-	req := flags.request(run, machines)
+	req := flags.Request(run, machines)
 	req.ValidateOnly = true
 	_, err = c.Waves().StartWave(ctx, req)
 	switch {
 	case len(machines) == 0:
-		return app.Exitf(app.ExitNotFound, "start a wave: no machine matches %q", flags.selector)
+		return app.Exitf(app.ExitNotFound, "start a wave: no machine matches %q", flags.Selector)
 	case err != nil:
 		return app.Failed(err, "start a wave")
 	}
@@ -102,5 +88,5 @@ func startWave(
 	if err != nil {
 		return app.Failed(err, "start wave %s", req.GetRequestId())
 	}
-	return startedWave(ctx, a, c, w, flags.detach, limit, show)
+	return startedWave(ctx, a, c, w, flags.Detach, limit, show)
 }

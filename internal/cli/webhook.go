@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -28,7 +29,7 @@ func webhookPut(a *app.App) *cobra.Command {
 		Use:                   "put WEBHOOK --url URL",
 		DisableFlagsInUseLine: true,
 		Args:                  app.Exactly("WEBHOOK"),
-		ValidArgsFunction:     a.Complete(webhookKind().Names),
+		ValidArgsFunction:     a.Complete(kinds.Webhook().Names),
 		Short:                 "Create a webhook, or change one",
 		Long: `Create a webhook, or change one; omitted flags get their default. The leader posts each matching event as a CloudEvent, in
 order and at least once. With --secret each message is signed with the key "token" of a secret. A new webhook receives
@@ -48,10 +49,10 @@ events from now on; a changed or enabled one continues at its last event.`,
 					a.Note("note: webhook %s: %s", args[0], open)
 				}
 			}
-			return output.PrintOne(a, &o, webhookKind(), w)
+			return output.PrintOne(a, &o, kinds.Webhook(), w)
 		}),
 	}
-	o.Register(cmd, output.Shapes(webhookKind())...)
+	o.Register(cmd, output.Shapes(kinds.Webhook())...)
 	f := cmd.Flags()
 	f.StringVar(&in.Url, "url", "", "http or https `URL` that receives the messages")
 	f.StringVar(&in.Filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
@@ -64,7 +65,7 @@ func webhookList(a *app.App) *cobra.Command {
 	return output.ListCommand(a, output.Lister[*holdfastv1.Webhook]{
 		Short:   "List webhooks and the position of each",
 		Example: "  holdfast webhook list -o wide",
-		Kind:    webhookKind(),
+		Kind:    kinds.Webhook(),
 	})
 }
 
@@ -72,13 +73,13 @@ func webhookGet(a *app.App) *cobra.Command {
 	return output.GetCommand(a, output.Getter[*holdfastv1.Webhook]{
 		Short:   "Show a webhook, its position and the last response of its receiver",
 		Example: "  holdfast webhook get chat -o wide",
-		Kind:    webhookKind(),
+		Kind:    kinds.Webhook(),
 	})
 }
 
 func webhookDelete(a *app.App) *cobra.Command {
 	return output.EachCommand(a, output.Each[*holdfastv1.Webhook]{
-		Kind:  webhookKind(),
+		Kind:  kinds.Webhook(),
 		Short: "Delete webhooks; events that they have not received are dropped", Example: "  holdfast webhook delete chat",
 		Do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Webhooks().DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: id})

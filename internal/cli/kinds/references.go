@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// checkPools returns an error if a machine names a pool that does not exist, so that a typo makes
+// CheckPools returns an error if a machine names a pool that does not exist, so that a typo makes
 // no machine that nobody finds. The pools in made are about to be created. The server accepts any
 // name, because pool managers may register after their machines: this is an early refusal for
 // operators.
-func checkPools(ctx context.Context, c *client.Client, machines []*holdfastv1.Machine, made []string) error {
+func CheckPools(ctx context.Context, c *client.Client, machines []*holdfastv1.Machine, made []string) error {
 	known := slices.Clone(made)
 	for _, m := range machines {
 		pool := m.GetSpec().GetPool()
@@ -44,14 +44,14 @@ func poolExists(ctx context.Context, c *client.Client, pool string) (bool, error
 	if status.Code(err) != codes.NotFound {
 		return err == nil, app.Failed(err, "get pool %s", pool)
 	}
-	members, err := machineKind().All(ctx, c, filter.Equals("pool", pool), 1)
+	members, err := Machine().All(ctx, c, filter.Equals("pool", pool), 1)
 	return len(members) > 0, app.Failed(err, "list machines")
 }
 
 func noPool(ctx context.Context, c *client.Client, m *holdfastv1.Machine, made []string) error {
 	pool := m.GetSpec().GetPool()
 	msg := fmt.Sprintf("machine %s: there is no pool %q", m.GetMachineId(), pool)
-	if like := nearest.Of(pool, append(made, poolKind().Names(ctx, c)...)); like != "" {
+	if like := nearest.Of(pool, append(made, Pool().Names(ctx, c)...)); like != "" {
 		msg += fmt.Sprintf(": did you mean %q?", like)
 	}
 	return app.Exitf(app.ExitNotFound, "%s: create it first: holdfast pool create %s", msg, pool)

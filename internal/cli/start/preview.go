@@ -1,4 +1,4 @@
-package cli
+package start
 
 import (
 	"cmp"
@@ -11,17 +11,18 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// previewRun prints the machines on which a command would start runs, and the effects of the plan,
-// and makes the checks of the start. It starts none.
-func previewRun(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, req *holdfastv1.StartRunRequest,
+// Preview prints the machines on which a command would start runs, and the effects of the plan, and
+// makes the checks of the start. It starts none.
+func Preview(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, req *holdfastv1.StartRunRequest,
 	machines []*holdfastv1.Machine, wave *holdfastv1.StartWaveRequest) error {
-	plan, err := planOf(ctx, c, req)
+	plan, err := PlanOf(ctx, c, req)
 	if err != nil {
 		return err
 	}
@@ -37,17 +38,17 @@ func previewRun(ctx context.Context, a *app.App, c *client.Client, o *output.Fla
 		if err != nil {
 			return app.Failed(err, "start a wave")
 		}
-		refused = refusedStarts(w)
+		refused = RefusedStarts(w)
 	}
-	if err := output.PrintList(a, o, machineKind(), machines); err != nil {
+	if err := output.PrintList(a, o, kinds.Machine(), machines); err != nil {
 		return err
 	}
-	a.Note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, req.GetParams()))
+	a.Note("dry run: %s: %s: %s", MachineCount(machines), plan.GetPlanId(), Effects(plan, req.GetParams()))
 	return refused
 }
 
-// refusedStarts returns an error with the machines of a wave whose runs would be refused, or nil.
-func refusedStarts(w *holdfastv1.Wave) error {
+// RefusedStarts returns an error with the machines of a wave whose runs would be refused, or nil.
+func RefusedStarts(w *holdfastv1.Wave) error {
 	var names []string
 	first := ""
 	for _, m := range w.GetMachines() {
@@ -59,49 +60,49 @@ func refusedStarts(w *holdfastv1.Wave) error {
 		return nil
 	}
 	return app.Exitf(app.ExitConflict, "%d of %s would be refused: %s: the first because %s", len(names),
-		describe.Number(len(w.GetMachines()), "machine"), atMostTen(names), first)
+		describe.Number(len(w.GetMachines()), "machine"), AtMostTen(names), first)
 }
 
-// planOf returns the plan of a run that a request would start.
-func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunRequest) (*holdfastv1.Plan, error) {
+// PlanOf returns the plan of a run that a request would start.
+func PlanOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunRequest) (*holdfastv1.Plan, error) {
 	id := cmp.Or(req.GetPlanId(), fsm.DefaultPlanID(app.EnumName(req.GetType())))
 	if id == "" {
 		return nil, app.Usagef("--type: %q is not one of REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG", req.GetType())
 	}
-	return getPlan(ctx, c, id)
+	return kinds.GetPlan(ctx, c, id)
 }
 
-// allowRun blocks until the operator has confirmed a run on one machine that destroys data, or
+// AllowRun blocks until the operator has confirmed a run on one machine that destroys data, or
 // interrupts a machine in service. Other runs need no confirmation.
-func allowRun(ctx context.Context, a *app.App, c *client.Client, path string, ok prompt.Consent,
+func AllowRun(ctx context.Context, a *app.App, c *client.Client, path string, ok prompt.Consent,
 	req *holdfastv1.StartRunRequest) error {
 	if ok.Yes {
 		return nil
 	}
-	plan, err := planOf(ctx, c, req)
+	plan, err := PlanOf(ctx, c, req)
 	if err != nil {
 		return err
 	}
 	if e := fsm.EffectOf(plan, req.GetParams()); !e.Grave && !e.Interrupts {
 		return nil
 	}
-	m, err := getMachine(ctx, c, req.GetMachineId())
-	if err != nil || !asks(plan, req.GetParams(), m) {
+	m, err := kinds.GetMachine(ctx, c, req.GetMachineId())
+	if err != nil || !Asks(plan, req.GetParams(), m) {
 		return err
 	}
 	return ok.Obtain(ctx, a, path, loss(plan, req.GetParams(), []*holdfastv1.Machine{m}), m.GetMachineId())
 }
 
-// asks reports whether a run of a plan needs a confirmation: it destroys data or takes a machine
+// Asks reports whether a run of a plan needs a confirmation: it destroys data or takes a machine
 // out, or it interrupts a machine that is in service.
-func asks(plan *holdfastv1.Plan, params map[string]string, machines ...*holdfastv1.Machine) bool {
+func Asks(plan *holdfastv1.Plan, params map[string]string, machines ...*holdfastv1.Machine) bool {
 	e := fsm.EffectOf(plan, params)
 	return e.Grave || e.Interrupts && slices.ContainsFunc(machines, inService)
 }
 
 // loss describes a run on machines that needs a confirmation.
 func loss(plan *holdfastv1.Plan, params map[string]string, machines []*holdfastv1.Machine) string {
-	which := machineCount(machines)
+	which := MachineCount(machines)
 	if len(machines) == 1 {
 		s := machines[0].GetStatus()
 		state := s.GetEffectiveState()
@@ -113,13 +114,13 @@ func loss(plan *holdfastv1.Plan, params map[string]string, machines []*holdfastv
 			which += " with an active run"
 		}
 	}
-	return fmt.Sprintf("%s: %s: %s", which, plan.GetPlanId(), effects(plan, params))
+	return fmt.Sprintf("%s: %s: %s", which, plan.GetPlanId(), Effects(plan, params))
 }
 
-// machineCount returns the number of machines, and of those in service or with an active run.
-func machineCount(machines []*holdfastv1.Machine) string {
+// MachineCount returns the number of machines, and of those in service or with an active run.
+func MachineCount(machines []*holdfastv1.Machine) string {
 	text := describe.Number(len(machines), "machine")
-	if states := machineStates(machines); states != "" {
+	if states := MachineStates(machines); states != "" {
 		text += ", " + states
 	}
 	return text
@@ -131,9 +132,9 @@ func inService(m *holdfastv1.Machine) bool {
 		m.GetStatus().GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE
 }
 
-// machineStates counts the machines in service and those with an active run. It returns "" if there
+// MachineStates counts the machines in service and those with an active run. It returns "" if there
 // are none.
-func machineStates(machines []*holdfastv1.Machine) string {
+func MachineStates(machines []*holdfastv1.Machine) string {
 	serving, busy := 0, 0
 	for _, m := range machines {
 		if inService(m) {
@@ -153,13 +154,13 @@ func machineStates(machines []*holdfastv1.Machine) string {
 	return strings.Join(text, ", ")
 }
 
-// effects returns the effect of a plan on a machine and its data.
-func effects(p *holdfastv1.Plan, params map[string]string) string {
+// Effects returns the effect of a plan on a machine and its data.
+func Effects(p *holdfastv1.Plan, params map[string]string) string {
 	return fsm.EffectOf(p, params).Text
 }
 
-// atMostTen returns the first ten names in natural order, and the number of the others.
-func atMostTen(names []string) string {
+// AtMostTen returns the first ten names in natural order, and the number of the others.
+func AtMostTen(names []string) string {
 	const most = 10
 	slices.SortFunc(names, fields.Natural)
 	if n := len(names); n > most {

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func webhookKind() output.Kind[*holdfastv1.Webhook] {
+// Webhook returns the kind of webhooks.
+func Webhook() output.Kind[*holdfastv1.Webhook] {
 	return output.Kind[*holdfastv1.Webhook]{
 		Noun: "webhook", List: "webhooks",
 		Name:   (*holdfastv1.Webhook).GetName,

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"cmp"
@@ -16,7 +16,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func planKind() output.Kind[*holdfastv1.Plan] {
+// Plan returns the kind of plans.
+func Plan() output.Kind[*holdfastv1.Plan] {
 	return output.Kind[*holdfastv1.Plan]{
 		Noun: "plan", List: "plans",
 		Name:   (*holdfastv1.Plan).GetPlanId,
@@ -33,7 +34,7 @@ func planKind() output.Kind[*holdfastv1.Plan] {
 			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.Size, PageToken: q.Token})
 			return r.GetPlans(), r.GetNextPageToken(), err
 		},
-		Get: getPlan,
+		Get: GetPlan,
 	}
 }
 
@@ -65,8 +66,8 @@ func planSteps(p *holdfastv1.Plan) *render.Table {
 	return t
 }
 
-// planTables returns the steps of a plan, and the parameters of its runs if there are any.
-func planTables(p *holdfastv1.Plan) []*render.Table {
+// PlanTables returns the steps of a plan, and the parameters of its runs if there are any.
+func PlanTables(p *holdfastv1.Plan) []*render.Table {
 	tables := []*render.Table{planSteps(p)}
 	all := fsm.PlanParams(p)
 	if len(all) == 0 {
@@ -92,7 +93,8 @@ func shorten(s string) string {
 	return s
 }
 
-func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
+// GetPlan returns a plan by its id.
+func GetPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
 	p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
 	return p, app.Failed(err, "get plan %s", id)
 }

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"cmp"
@@ -18,7 +18,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func machineKind() output.Kind[*holdfastv1.Machine] {
+// Machine returns the kind of machines.
+func Machine() output.Kind[*holdfastv1.Machine] {
 	return output.Kind[*holdfastv1.Machine]{
 		Noun: "machine", List: "machines",
 		Name:   (*holdfastv1.Machine).GetMachineId,
@@ -31,14 +32,14 @@ func machineKind() output.Kind[*holdfastv1.Machine] {
 				PageToken: q.Token})
 			return r.GetMachines(), r.GetNextPageToken(), err
 		},
-		Get: getMachine,
+		Get: GetMachine,
 	}
 }
 
 func machineRow(m *holdfastv1.Machine, now time.Time) []any {
 	spec, status := m.GetSpec(), m.GetStatus()
 	return []any{
-		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), powerText(status), spec.GetPool(),
+		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), PowerText(status), spec.GetPool(),
 		render.State(describe.Enum(status.GetAgentState())), status.GetActiveRunId(), spec.GetLocation(),
 		spec.GetRack(), app.Age(now, m.GetUpdatedAt()), describe.Attention(m, now),
 		render.State(describe.Enum(status.GetPhase())), describe.Enum(status.GetNodeState()),
@@ -51,8 +52,8 @@ func machineRow(m *holdfastv1.Machine, now time.Time) []any {
 	}
 }
 
-// powerText returns the power of a machine, in red if it should be on.
-func powerText(s *holdfastv1.MachineStatus) render.Text {
+// PowerText returns the power of a machine, in red if it should be on.
+func PowerText(s *holdfastv1.MachineStatus) render.Text {
 	down := slices.ContainsFunc(s.GetIssues(), func(i *holdfastv1.Issue) bool { return i.GetType() == "PoweredOff" })
 	if down {
 		return render.T(describe.Power(s), render.Red)
@@ -65,7 +66,7 @@ func conditions(all []*holdfastv1.Condition) string {
 	parts := make([]string, len(all))
 	for i, c := range all {
 		bad := slices.Contains([]string{"Degraded", "NeedsIntervention", "IdentityConflict"}, c.GetType())
-		parts[i] = c.GetType() + "=" + conditionStatus(c).Value
+		parts[i] = c.GetType() + "=" + ConditionStatus(c).Value
 		if (c.GetUnknown() || c.GetStatus() == bad) && c.GetReason() != "" {
 			parts[i] += "(" + c.GetReason() + ")"
 		}
@@ -73,7 +74,8 @@ func conditions(all []*holdfastv1.Condition) string {
 	return strings.Join(parts, ",")
 }
 
-func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
+// ConditionTable returns the conditions of a machine as a table.
+func ConditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	header := []string{"CONDITION", "STATUS", "REASON", "SINCE", "OBSERVED"}
 	if slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool {
 		return c.GetMessage() != ""
@@ -82,7 +84,7 @@ func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	}
 	t := render.NewTable(header...)
 	for _, c := range m.GetStatus().GetConditions() {
-		status := conditionStatus(c)
+		status := ConditionStatus(c)
 		if describe.ConditionMeaning(m.GetStatus(), c) == describe.Bad {
 			status = render.T(status.Value, render.Red)
 		}
@@ -96,25 +98,28 @@ func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
-// conditionStatus returns the status of a condition: true, false or Unknown.
-func conditionStatus(c *holdfastv1.Condition) render.Text {
+// ConditionStatus returns the status of a condition: true, false or Unknown.
+func ConditionStatus(c *holdfastv1.Condition) render.Text {
 	if c.GetUnknown() {
 		return render.T("Unknown", render.Yellow)
 	}
 	return app.Plain(strconv.FormatBool(c.GetStatus()))
 }
 
-func listMachines(ctx context.Context, c *client.Client, l *output.Listing) ([]*holdfastv1.Machine, error) {
-	items, err := machineKind().All(ctx, c, l.Filter, l.Limit)
+// ListMachines returns the machines that the flags of a list select.
+func ListMachines(ctx context.Context, c *client.Client, l *output.Listing) ([]*holdfastv1.Machine, error) {
+	items, err := Machine().All(ctx, c, l.Filter, l.Limit)
 	return items, app.Failed(err, "list machines")
 }
 
-func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+// GetMachine returns a machine by its id.
+func GetMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
 	return m, app.Failed(err, "get machine %s", id)
 }
 
-func historyKind() output.Kind[*holdfastv1.HistoryEntry] {
+// History returns the kind of the entries of the history of a machine.
+func History() output.Kind[*holdfastv1.HistoryEntry] {
 	return output.Kind[*holdfastv1.HistoryEntry]{
 		List:   "entries",
 		Name:   func(e *holdfastv1.HistoryEntry) string { return app.Stamp(e.GetAt()) },
@@ -130,8 +135,8 @@ func historyKind() output.Kind[*holdfastv1.HistoryEntry] {
 	}
 }
 
-// significant returns a machine without observation times and keepalive metrics.
-func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
+// Significant returns a machine without observation times and keepalive metrics.
+func Significant(m *holdfastv1.Machine) *holdfastv1.Machine {
 	m = proto.CloneOf(m)
 	m.Revision, m.UpdatedAt = 0, nil
 	if m.GetAgent() != nil {

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -12,12 +12,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func serviceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
+// ServiceID returns the id of a service.
+func ServiceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
 
-func serviceKind() output.Kind[*holdfastv1.Service] {
+// Service returns the kind of services.
+func Service() output.Kind[*holdfastv1.Service] {
 	return output.Kind[*holdfastv1.Service]{
 		Noun: "service", List: "services",
-		Name:   serviceID,
+		Name:   ServiceID,
 		Header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
 		Wide:   []string{"REGISTERED", "BY"},
 		Row: func(s *holdfastv1.Service, now time.Time) []any {

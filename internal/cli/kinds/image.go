@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func imageKind() output.Kind[*holdfastv1.Image] {
+// Image returns the kind of images.
+func Image() output.Kind[*holdfastv1.Image] {
 	return output.Kind[*holdfastv1.Image]{
 		Noun: "image", List: "images",
 		Name:   (*holdfastv1.Image).GetName,
@@ -21,7 +22,7 @@ func imageKind() output.Kind[*holdfastv1.Image] {
 		Row: func(i *holdfastv1.Image, now time.Time) []any {
 			var parts []string
 			var size int64
-			for part, f := range imageFiles(i) {
+			for part, f := range ImageFiles(i) {
 				parts = append(parts, part)
 				size += f.GetSizeBytes()
 			}
@@ -39,8 +40,8 @@ func imageKind() output.Kind[*holdfastv1.Image] {
 	}
 }
 
-// imageFiles returns the files of an image by kind.
-func imageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
+// ImageFiles returns the files of an image by kind.
+func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	return func(yield func(string, *holdfastv1.Image_File) bool) {
 		_ = (i.GetDisk() == nil || yield("disk", i.GetDisk())) &&
 			(i.GetKernel() == nil || yield("kernel", i.GetKernel())) &&

@@ -1,4 +1,4 @@
-package cli
+package start
 
 import (
 	"cmp"
@@ -14,56 +14,59 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// waitFlag is --wait[=10m].
-type waitFlag struct {
-	set   bool
-	limit time.Duration // 0: none
+// WaitFlag is --wait[=10m].
+type WaitFlag struct {
+	Given bool
+	Limit time.Duration // 0: none
 }
 
 // String implements pflag.Value.
-func (w *waitFlag) String() string {
-	if !w.set {
+func (w *WaitFlag) String() string {
+	if !w.Given {
 		return ""
 	}
-	return w.limit.String()
+	return w.Limit.String()
 }
 
 // Type implements pflag.Value.
-func (w *waitFlag) Type() string { return "duration" }
+func (w *WaitFlag) Type() string { return "duration" }
 
-const waitForRun = "wait until the run has ended, for at most this time if one is given (--wait=10m); show its " +
+// WaitForRun is the help of --wait.
+const WaitForRun = "wait until the run has ended, for at most this time if one is given (--wait=10m); show its " +
 	"progress on standard error"
 
 // forever is the value of --wait without an argument.
 const forever = "forever"
 
 // Set implements pflag.Value.
-func (w *waitFlag) Set(v string) error {
+func (w *WaitFlag) Set(v string) error {
 	if v == forever {
-		*w = waitFlag{set: true}
+		*w = WaitFlag{Given: true}
 		return nil
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {
 		return fmt.Errorf("%q is not a time like 10m", v)
 	}
-	*w = waitFlag{set: true, limit: d}
+	*w = WaitFlag{Given: true, Limit: d}
 	return nil
 }
 
-func (w *waitFlag) register(cmd *cobra.Command, usage string) {
+// Register adds the flag.
+func (w *WaitFlag) Register(cmd *cobra.Command, usage string) {
 	cmd.Flags().Var(w, "wait", usage)
 	cmd.Flags().Lookup("wait").NoOptDefVal = forever
 }
 
-// awaitRun waits for a run and shows its progress if standard error is a terminal. A run that did
+// Await waits for a run and shows its progress if standard error is a terminal. A run that did
 // not succeed is returned with a *runError.
-func awaitRun(ctx context.Context, a *app.App, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run,
+func Await(ctx context.Context, a *app.App, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run,
 	error) {
 	ctx, cancel := a.Patience(ctx, limit)
 	defer cancel()
@@ -79,11 +82,11 @@ func awaitRun(ctx context.Context, a *app.App, c *client.Client, id string, limi
 	} else {
 		err = observe(ctx, func(*holdfastv1.RunEvent) error { return nil })
 	}
-	return last, waited(id, last, a.Limit(limit), err)
+	return last, WaitError(id, last, a.Limit(limit), err)
 }
 
-// waited returns the error of an ended wait.
-func waited(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
+// WaitError returns the error of an ended wait.
+func WaitError(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
 	switch {
 	case err == nil && run.GetPhase() == holdfastv1.Run_SUCCEEDED:
 		return nil
@@ -106,13 +109,13 @@ func waited(id string, run *holdfastv1.Run, limit time.Duration, err error) erro
 	return app.Failed(err, "wait for run %s", id)
 }
 
-// printAwaited prints the run that awaitRun returned, unless the wait was cut off, and returns the
+// PrintAwaited prints the run that Await returned, unless the wait was cut off, and returns the
 // error of the wait.
-func printAwaited(a *app.App, o *output.Flags, r *holdfastv1.Run, err error) error {
-	if err != nil && !isRunError(err) {
+func PrintAwaited(a *app.App, o *output.Flags, r *holdfastv1.Run, err error) error {
+	if err != nil && !IsRunError(err) {
 		return err
 	}
-	return cmp.Or(printRun(a, o, r), err)
+	return cmp.Or(PrintRun(a, o, r), err)
 }
 
 // runError is a run that ended without success while the command waited for it.
@@ -136,27 +139,28 @@ func (e *runError) Error() string {
 // ExitCode implements the interface that the function ExitCode checks for.
 func (e *runError) ExitCode() int { return app.ExitRunFailed }
 
-// isRunError reports whether a run ended without success, in contrast to a failed wait.
-func isRunError(err error) bool {
+// IsRunError reports whether a run ended without success, in contrast to a failed wait.
+func IsRunError(err error) bool {
 	_, ok := errors.AsType[*runError](err)
 	return ok
 }
 
-func printRun(a *app.App, o *output.Flags, r *holdfastv1.Run) error {
-	return output.PrintOne(a, o, runKind(), r, runSteps(r, a.Now()))
+// PrintRun prints a run with its steps.
+func PrintRun(a *app.App, o *output.Flags, r *holdfastv1.Run) error {
+	return output.PrintOne(a, o, kinds.Run(), r, kinds.RunSteps(r, a.Now()))
 }
 
-// ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
+// OfRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
 // f again with the last run of the machine.
-func ofRun(ctx context.Context, a *app.App, c *client.Client, id string, f func(id string) error) error {
+func OfRun(ctx context.Context, a *app.App, c *client.Client, id string, f func(id string) error) error {
 	err := f(id)
 	if client.Reason(err) != "RUN_NOT_FOUND" {
 		return err
 	}
-	if _, merr := getMachine(ctx, c, id); merr != nil {
+	if _, merr := kinds.GetMachine(ctx, c, id); merr != nil {
 		return err
 	}
-	runs, lerr := runKind().All(ctx, c, filter.Equals("machine_id", id), 1)
+	runs, lerr := kinds.Run().All(ctx, c, filter.Equals("machine_id", id), 1)
 	switch {
 	case lerr != nil:
 		return app.Failed(lerr, "list runs")
@@ -167,8 +171,8 @@ func ofRun(ctx context.Context, a *app.App, c *client.Client, id string, f func(
 	return f(runs[0].GetRunId())
 }
 
-// requestID returns the request id of a command, and prints one that it generates.
-func requestID(a *app.App, given string) string {
+// RequestID returns the request id of a command, and prints one that it generates.
+func RequestID(a *app.App, given string) string {
 	if given != "" {
 		return given
 	}
@@ -177,23 +181,23 @@ func requestID(a *app.App, given string) string {
 	return id
 }
 
-// startRun starts a run. After a success, show prints the result for people; nil prints the run.
-func startRun(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, req *holdfastv1.StartRunRequest,
-	wait waitFlag,
+// Run starts a run. After a success, show prints the result for people; nil prints the run.
+func Run(ctx context.Context, a *app.App, c *client.Client, o *output.Flags, req *holdfastv1.StartRunRequest,
+	wait WaitFlag,
 	show func(*holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)
 	if err != nil {
 		return app.Failed(err, "start run on machine %s", req.GetMachineId())
 	}
-	if !wait.set {
-		return printRun(a, o, r)
+	if !wait.Given {
+		return PrintRun(a, o, r)
 	}
 	if r.GetRunId() != "" {
 		a.Note("run: %s", r.GetRunId())
 	}
-	r, err = awaitRun(ctx, a, c, r.GetRunId(), wait.limit)
+	r, err = Await(ctx, a, c, r.GetRunId(), wait.Limit)
 	if show != nil && err == nil && o.Table() {
 		return show(r)
 	}
-	return printAwaited(a, o, r, err)
+	return PrintAwaited(a, o, r, err)
 }

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func secretKind() output.Kind[*holdfastv1.Secret] {
+// Secret returns the kind of secrets.
+func Secret() output.Kind[*holdfastv1.Secret] {
 	return output.Kind[*holdfastv1.Secret]{
 		Noun: "secret", List: "secrets",
 		Name:   (*holdfastv1.Secret).GetName,

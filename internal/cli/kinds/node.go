@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func nodeKind() output.Kind[*holdfastv1.Machine] {
+// Node returns the kind of nodes.
+func Node() output.Kind[*holdfastv1.Machine] {
 	return output.Kind[*holdfastv1.Machine]{
 		Noun: "node", List: "nodes",
 		Name:   (*holdfastv1.Machine).GetMachineId,
@@ -31,8 +32,8 @@ func nodeKind() output.Kind[*holdfastv1.Machine] {
 				strings.Join(n.GetTags(), ","), n.GetLastInstallError(),
 			}
 		},
-		Page: machineKind().Page,
-		Get:  getNode,
+		Page: Machine().Page,
+		Get:  GetNode,
 	}
 }
 
@@ -47,7 +48,8 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 	return app.Plain(name)
 }
 
-func getNode(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+// GetNode returns a node by its machine id or a MAC address.
+func GetNode(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 	m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
 	return m, app.Failed(err, "get node %s", id)
 }

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"cmp"
@@ -15,12 +15,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func getClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.ClusterStatus, error) {
+// GetClusterStatus returns the status of the cluster as the answering peer sees it.
+func GetClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.ClusterStatus, error) {
 	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 	return s, app.Failed(err, "get cluster status")
 }
 
-func peerKind(s *holdfastv1.ClusterStatus) output.Kind[*holdfastv1.Peer] {
+// Peer returns the kind of the peers of a cluster.
+func Peer(s *holdfastv1.ClusterStatus) output.Kind[*holdfastv1.Peer] {
 	return output.Kind[*holdfastv1.Peer]{
 		List:   "peers",
 		Name:   (*holdfastv1.Peer).GetId,
@@ -37,7 +39,7 @@ func peerKind(s *holdfastv1.ClusterStatus) output.Kind[*holdfastv1.Peer] {
 			}
 			return []any{
 				p.GetId(), render.State(role), alive, p.GetVersion(), app.Number(p.GetAppliedIndex()),
-				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(p), render.Red),
+				lastContact(p, role), p.GetGrpcAddr(), render.T(Trouble(p), render.Red),
 				app.Number(p.GetTerm()), app.Number(p.GetBehind()), app.Number(p.GetLastIndex()),
 				app.Number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(), certificate(p),
 			}
@@ -45,8 +47,8 @@ func peerKind(s *holdfastv1.ClusterStatus) output.Kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble returns the reason why a peer does not count, or "".
-func trouble(p *holdfastv1.Peer) string {
+// Trouble returns the reason why a peer does not count, or "".
+func Trouble(p *holdfastv1.Peer) string {
 	if p.GetError() == "" && p.GetSuffrage() == "voter" && !p.GetMayVote() {
 		return "does not vote yet: it catches up"
 	}
@@ -88,8 +90,8 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 	return d.String()
 }
 
-// versionTable prints the version of each peer.
-func versionTable(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error {
+// VersionTable prints the version of each peer.
+func VersionTable(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) error {
 	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
 	for _, p := range s.GetPeers() {
 		t.Row(p.GetId(), p.GetVersion(), app.Number(p.GetMaxFeatureLevel()),
@@ -99,8 +101,8 @@ func versionTable(a *app.App, o *output.Flags, s *holdfastv1.ClusterStatus) erro
 	return err
 }
 
-// unsafe returns the reason why no peer may be lost, or "".
-func unsafe(s *holdfastv1.ClusterStatus) string {
+// Unsafe returns the reason why no peer may be lost, or "".
+func Unsafe(s *holdfastv1.ClusterStatus) string {
 	if s.GetLeader() == "" {
 		return "there is no leader"
 	}
@@ -108,15 +110,16 @@ func unsafe(s *holdfastv1.ClusterStatus) string {
 		return ""
 	}
 	for _, p := range s.GetPeers() {
-		if t := trouble(p); t != "" {
+		if t := Trouble(p); t != "" {
 			return fmt.Sprintf("peer %s: %s", p.GetId(), t)
 		}
 	}
 	return "there are too few voters for one of them to fail"
 }
 
-func peerIDs(ctx context.Context, c *client.Client) []string {
-	r, err := getClusterStatus(ctx, c)
+// PeerIDs completes the id of a peer.
+func PeerIDs(ctx context.Context, c *client.Client) []string {
+	r, err := GetClusterStatus(ctx, c)
 	if err != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func poolKind() output.Kind[*holdfastv1.Pool] {
+// Pool returns the kind of pools.
+func Pool() output.Kind[*holdfastv1.Pool] {
 	return output.Kind[*holdfastv1.Pool]{
 		Noun: "pool", List: "pools",
 		Name:   (*holdfastv1.Pool).GetPoolId,
@@ -28,7 +29,7 @@ func poolKind() output.Kind[*holdfastv1.Pool] {
 			}
 		},
 		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Pool, string, error) {
-			return pageOfPools(ctx, c, q, &holdfastv1.ListPoolsRequest{})
+			return PageOfPools(ctx, c, q, &holdfastv1.ListPoolsRequest{})
 		},
 		Get: getPool,
 	}
@@ -61,8 +62,8 @@ func poolStatus(s holdfastv1.Pool_Status) render.Text {
 	return app.Plain(name)
 }
 
-// pageOfPools requests a page of the pools that r selects.
-func pageOfPools(
+// PageOfPools requests a page of the pools that r selects.
+func PageOfPools(
 	ctx context.Context, c *client.Client, q output.Query, r *holdfastv1.ListPoolsRequest,
 ) ([]*holdfastv1.Pool, string, error) {
 	r.Filter, r.PageSize, r.PageToken = q.Filter, q.Size, q.Token

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"cmp"
@@ -16,7 +16,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runKind() output.Kind[*holdfastv1.Run] {
+// Run returns the kind of runs.
+func Run() output.Kind[*holdfastv1.Run] {
 	return output.Kind[*holdfastv1.Run]{
 		Noun: "run", List: "runs",
 		Name:   (*holdfastv1.Run).GetRunId,
@@ -36,13 +37,13 @@ func runKind() output.Kind[*holdfastv1.Run] {
 				PageToken: q.Token})
 			return r.GetRuns(), r.GetNextPageToken(), err
 		},
-		Get: getRun,
+		Get: GetRun,
 	}
 }
 
-// runEffect returns the effect of a run on the machine and its disks, and whether it has erased
+// RunEffect returns the effect of a run on the machine and its disks, and whether it has erased
 // them.
-func runEffect(r *holdfastv1.Run) []*render.Table {
+func RunEffect(r *holdfastv1.Run) []*render.Table {
 	effect, disks := r.GetEffect(), describe.DisksErased(r)
 	if effect == "" && disks == "" {
 		return nil
@@ -52,7 +53,8 @@ func runEffect(r *holdfastv1.Run) []*render.Table {
 	return []*render.Table{t}
 }
 
-func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
+// RunSteps returns the steps of a run as a table.
+func RunSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 	t := render.NewTable("STEP", "KIND", "STATE", "ATTEMPTS", "TOOK", "MESSAGE")
 	for _, s := range r.GetSteps() {
 		message := s.GetMessage()
@@ -65,19 +67,20 @@ func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 	return t
 }
 
-func getRun(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
+// GetRun returns a run by its id.
+func GetRun(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
 	r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
 	return r, app.Failed(err, "get run %s", id)
 }
 
-// activeRuns is the filter of runs that have not ended.
-const activeRuns = "phase = PENDING OR phase = RUNNING"
+// ActiveRuns is the filter of runs that have not ended.
+const ActiveRuns = "phase = PENDING OR phase = RUNNING"
 
-// runCount returns a number of runs.
-func runCount(n int) string { return describe.Number(n, "run") }
+// RunCount returns a number of runs.
+func RunCount(n int) string { return describe.Number(n, "run") }
 
-// started returns the shapes of what commands print that start or end runs: these, a wave of them,
+// Started returns the shapes of what commands print that start or end runs: these, a wave of them,
 // or the machines of a dry run.
-func started() []expression.Shape {
-	return slices.Concat(output.Shapes(runKind()), output.Shapes(waveKind()), output.Shapes(machineKind()))
+func Started() []expression.Shape {
+	return slices.Concat(output.Shapes(Run()), output.Shapes(Wave()), output.Shapes(Machine()))
 }

@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func waveKind() output.Kind[*holdfastv1.Wave] {
+// Wave returns the kind of waves.
+func Wave() output.Kind[*holdfastv1.Wave] {
 	return output.Kind[*holdfastv1.Wave]{
 		Noun: "wave", List: "waves",
 		Name: (*holdfastv1.Wave).GetWaveId,
@@ -24,7 +25,7 @@ func waveKind() output.Kind[*holdfastv1.Wave] {
 		Row: func(w *holdfastv1.Wave, now time.Time) []any {
 			return []any{
 				w.GetWaveId(), w.GetType(), render.State(describe.Enum(w.GetPhase())),
-				fmt.Sprintf("%d/%d", waveDone(w), w.GetTotal()), app.Number(waveFailures(w)), app.Number(w.GetActive()),
+				fmt.Sprintf("%d/%d", WaveDone(w), w.GetTotal()), app.Number(WaveFailures(w)), app.Number(w.GetActive()),
 				app.Number(w.GetWaiting()), app.Number(w.GetNotStarted()),
 				progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()),
 				app.Age(now, w.GetCreatedAt()), describe.WaveWhy(w, now),
@@ -36,16 +37,17 @@ func waveKind() output.Kind[*holdfastv1.Wave] {
 				PageToken: q.Token})
 			return r.GetWaves(), r.GetNextPageToken(), err
 		},
-		Get: getWave,
+		Get: GetWave,
 	}
 }
 
-// waveFailures returns the number of machines that count as failures.
-func waveFailures(w *holdfastv1.Wave) int32 { return w.GetFailed() + w.GetCanceled() + w.GetRefused() }
+// WaveFailures returns the number of machines that count as failures.
+func WaveFailures(w *holdfastv1.Wave) int32 { return w.GetFailed() + w.GetCanceled() + w.GetRefused() }
 
-// waveDone returns the number of machines whose run has ended or was refused.
-func waveDone(w *holdfastv1.Wave) int32 { return w.GetSucceeded() + waveFailures(w) }
+// WaveDone returns the number of machines whose run has ended or was refused.
+func WaveDone(w *holdfastv1.Wave) int32 { return w.GetSucceeded() + WaveFailures(w) }
 
-func getWave(ctx context.Context, c *client.Client, id string) (*holdfastv1.Wave, error) {
+// GetWave returns a wave by its id.
+func GetWave(ctx context.Context, c *client.Client, id string) (*holdfastv1.Wave, error) {
 	return c.Waves().GetWave(ctx, &holdfastv1.GetWaveRequest{WaveId: id})
 }

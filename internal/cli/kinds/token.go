@@ -1,4 +1,4 @@
-package cli
+package kinds
 
 import (
 	"cmp"
@@ -18,7 +18,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func tokenKind() output.Kind[*holdfastv1.Token] {
+// Token returns the kind of tokens.
+func Token() output.Kind[*holdfastv1.Token] {
 	return output.Kind[*holdfastv1.Token]{
 		Noun: "token", List: "tokens",
 		Name:   (*holdfastv1.Token).GetTokenId,
@@ -60,7 +61,8 @@ func tokenState(s string) render.Text {
 	return app.Plain(s)
 }
 
-func identityKind() output.Kind[*holdfastv1.Identity] {
+// Identity returns the kind of the identity of the caller.
+func Identity() output.Kind[*holdfastv1.Identity] {
 	return output.Kind[*holdfastv1.Identity]{
 		List:   "identities",
 		Name:   (*holdfastv1.Identity).GetPrincipal,
@@ -93,8 +95,8 @@ func scope(pools []string, machine string) string {
 	return ""
 }
 
-// may describes the permissions of a token.
-func may(t *holdfastv1.Token) string {
+// May describes the permissions of a token.
+func May(t *holdfastv1.Token) string {
 	s := roleName(t.GetRole()) + " " + t.GetName()
 	if of := scope(t.GetPools(), t.GetMachineId()); of != "" {
 		s += " (" + of + ")"
@@ -102,7 +104,8 @@ func may(t *holdfastv1.Token) string {
 	return s
 }
 
-func until(t *holdfastv1.Token) string {
+// Until states how long a token is valid.
+func Until(t *holdfastv1.Token) string {
 	if t.GetExpiresAt() == nil {
 		return "valid until it is revoked"
 	}
@@ -111,10 +114,10 @@ func until(t *holdfastv1.Token) string {
 
 // getToken returns a token by its id. The API only lists tokens.
 func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Token, error) {
-	if isTokenValue(id) {
+	if IsTokenValue(id) {
 		return nil, app.Usagef("it is a value, not an id: see: holdfast token list")
 	}
-	all, err := tokenKind().All(ctx, c, filter.Equals("token_id", id), 1)
+	all, err := Token().All(ctx, c, filter.Equals("token_id", id), 1)
 	if err == nil && len(all) == 0 {
 		err = status.Error(codes.NotFound, "token not found")
 	}
@@ -124,5 +127,5 @@ func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Tok
 	return all[0], nil
 }
 
-// isTokenValue reports whether a text is the value of a token instead of its id.
-func isTokenValue(text string) bool { return len(text) > 64 }
+// IsTokenValue reports whether a text is the value of a token instead of its id.
+func IsTokenValue(text string) bool { return len(text) > 64 }

@@ -1,4 +1,4 @@
-package cli
+package start
 
 import (
 	"regexp"
@@ -7,7 +7,7 @@ import (
 
 // TestGeneratedWaveIDs checks that a generated id is short, because people type it.
 func TestGeneratedWaveIDs(t *testing.T) {
-	a, b := newWaveID(), newWaveID()
+	a, b := NewWaveID(), NewWaveID()
 	if a == b || !regexp.MustCompile(`^wave-[0-9a-f]{16}$`).MatchString(a) {
 		t.Errorf("got %s and %s, want two of 16 hex digits", a, b)
 	}
