@@ -290,6 +290,41 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
+// checkResources lists the commands of a resource that import those of another: what two of them
+// use belongs to a package below both.
+func checkResources(pkgs []goPackage) []string {
+	below := []string{"app", "clitest", "difference", "explain", "expression", "fields", "flagerror", "flagfile", "kinds",
+		"login", "manifest", "output", "pki", "profile", "progress", "prompt", "render", "selector", "start", "top"}
+	resource := func(pkg string) bool {
+		name, ok := strings.CutPrefix(pkg, module+"/internal/cli/")
+		return ok && !slices.Contains(below, name)
+	}
+	var found []string
+	for _, p := range pkgs {
+		for _, imp := range p.Imports {
+			if resource(p.ImportPath) && resource(imp) {
+				found = append(found, fmt.Sprintf("%s: must not import %s: move what both use to internal/cli/kinds or start",
+					strings.TrimPrefix(p.ImportPath, module+"/"), strings.TrimPrefix(imp, module+"/")))
+			}
+		}
+	}
+	return found
+}
+
+func TestResourcesDoNotImportEachOther(t *testing.T) {
+	for _, f := range checkResources(listPackages(t)) {
+		t.Error(f)
+	}
+	cli := module + "/internal/cli/"
+	got := checkResources([]goPackage{{ImportPath: cli + "plan", Imports: []string{cli + "kinds", cli + "machine", "fmt"}},
+		{ImportPath: module + "/internal/cli", Imports: []string{cli + "plan"}}})
+	want := []string{
+		"internal/cli/plan: must not import internal/cli/machine: move what both use to internal/cli/kinds or start"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
 func TestFSMHasNoClock(t *testing.T) {
 	for _, f := range checkClock(sources(t)) {
 		t.Error(f)

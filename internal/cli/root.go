@@ -6,8 +6,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/access"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/internal/cli/apply"
+	"github.com/holdfast-metal/holdfast/internal/cli/cluster"
+	"github.com/holdfast-metal/holdfast/internal/cli/contexts"
+	"github.com/holdfast-metal/holdfast/internal/cli/feed"
+	"github.com/holdfast-metal/holdfast/internal/cli/image"
+	"github.com/holdfast-metal/holdfast/internal/cli/install"
 	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
+	"github.com/holdfast-metal/holdfast/internal/cli/machine"
+	"github.com/holdfast-metal/holdfast/internal/cli/node"
+	"github.com/holdfast-metal/holdfast/internal/cli/operator"
+	"github.com/holdfast-metal/holdfast/internal/cli/plan"
+	"github.com/holdfast-metal/holdfast/internal/cli/pool"
+	"github.com/holdfast-metal/holdfast/internal/cli/run"
+	"github.com/holdfast-metal/holdfast/internal/cli/secret"
 )
 
 const rootLong = `Holdfast is a highly available control plane for bare metal.
@@ -63,11 +77,11 @@ func Root(s app.Streams, more ...*cobra.Command) *cobra.Command {
 	a.Root.SetCompletionCommandGroupID(groupSetup)
 
 	for _, cmd := range []*cobra.Command{
-		machineCommand(a, machineEdit(a)), planCommand(a, planEdit(a)), runCommand(a), waveCommand(a),
-		poolCommand(a, poolEdit(a)), nodeCommand(a), serviceCommand(a),
-		clusterCommand(a), peerCommand(a), operatorCommand(a), clusterRefCommand(a),
-		tokenCommand(a), sessionCommand(a), consoleCommand(a), secretCommand(a), imageCommand(a),
-		installCommand(a), eventsCommand(a), webhookCommand(a), auditCommand(a), applyCommand(a), topCommand(a),
+		machine.Command(a, apply.EditMachine(a)), plan.Command(a, apply.EditPlan(a)), run.Command(a), run.Wave(a),
+		pool.Command(a, apply.EditPool(a)), node.Command(a), feed.Service(a),
+		cluster.Command(a), cluster.Peer(a), operator.Command(a), secret.ClusterRef(a),
+		access.Token(a), access.Session(a), machine.Console(a), secret.Command(a), image.Command(a),
+		install.Command(a), feed.Events(a), feed.Webhook(a), access.Audit(a), apply.Command(a), topCommand(a),
 	} {
 		cmd.GroupID = groupOperate
 		a.Root.AddCommand(cmd)
@@ -80,8 +94,8 @@ func Root(s app.Streams, more ...*cobra.Command) *cobra.Command {
 	}
 	a.Root.AddCommand(manCommand(a))
 	for _, cmd := range []*cobra.Command{
-		contextCommand(a), loginCommand(a), logoutCommand(a), explainCommand(a), whoamiCommand(a),
-		versionCommand(a),
+		contexts.Command(a), contexts.Login(a), contexts.Logout(a), explainCommand(a), access.Whoami(a),
+		cluster.Version(a),
 	} {
 		cmd.GroupID = groupSetup
 		a.Root.AddCommand(cmd)
@@ -95,7 +109,7 @@ func Root(s app.Streams, more ...*cobra.Command) *cobra.Command {
 	}
 	_ = a.Root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string,
 		part string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeContexts(a)(cmd, nil, part)
+		return contexts.Complete(a)(cmd, nil, part)
 	}) // it fails only for a flag that does not exist
 	app.SameFlag(a.Root)
 	for _, cmd := range a.Root.Commands() {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
+	"github.com/holdfast-metal/holdfast/internal/cli/machine"
 	"github.com/holdfast-metal/holdfast/internal/cli/top"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -104,17 +105,17 @@ func (s topSource) Fleet(ctx context.Context) (*top.Fleet, error) {
 
 // topIssue returns the issue of a machine, as in 'machine issues'.
 func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
-	first := worst(m)
+	first := machine.Worst(m)
 	if first == nil {
 		return top.Issue{}, false
 	}
 	i := top.Issue{
-		Machine: m.GetMachineId(), Urgency: urgencyText(first.GetUrgency()), Rank: int(first.GetUrgency()),
+		Machine: m.GetMachineId(), Urgency: machine.UrgencyText(first.GetUrgency()), Rank: int(first.GetUrgency()),
 		Since: app.At(first.GetSince()), State: m.GetStatus().GetEffectiveState(),
 		Where: cmp.Or(m.GetSpec().GetRack(), m.GetSpec().GetPool()),
 		Run:   m.GetStatus().GetActiveRunId(),
 	}
-	for _, one := range issuesOf(m) {
+	for _, one := range machine.IssuesOf(m) {
 		i.What = append(i.What, describe.Issue(one))
 	}
 	return i, true
