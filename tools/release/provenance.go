@@ -58,8 +58,8 @@ type parameters struct {
 	Architectures []string `json:"architectures"`
 }
 
-// prove writes the provenance of all files in r.out, for packages with these descriptions.
-func (r release) prove(configs []string) error {
+// state writes the provenance of all files in r.out, for packages with these descriptions.
+func (r release) state(configs []string) error {
 	all, err := sums(r.out)
 	if err != nil {
 		return err

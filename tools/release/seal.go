@@ -30,7 +30,7 @@ func (r release) seal(configs []string) error {
 		}
 	}
 	if len(configs) > 0 {
-		if err := r.prove(configs); err != nil {
+		if err := r.state(configs); err != nil {
 			return fmt.Errorf("provenance: %w", err)
 		}
 	}

@@ -1,3 +1,5 @@
+// Package serve is the command that runs one peer of a cluster. It reads the configuration and puts
+// the parts together. It must not hold logic of its own: that is in cluster, executor and server.
 package serve
 
 import (
