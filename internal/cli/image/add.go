@@ -212,7 +212,8 @@ func (in *imageInput) setFormat() error {
 func openWhole(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, app.Usagef("%s is not a regular file, which has to be read twice: write its contents into one first", path)
+		return nil, app.Usagef(
+			"%s is not a regular file, which has to be read twice: write its contents into one first", path)
 	}
 	return os.Open(path)
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
+	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/prompt"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -37,7 +39,7 @@ the state that it would replace, and fails if the restore would be refused.`,
   holdfast operator snapshot restore holdfast.snap --abandon-runs`,
 	}
 	cmd.RunE = a.Online(func(ctx context.Context, c *client.Client, args []string) error {
-		data, err := output.ReadFile(a, args[0])
+		data, err := readSnapshot(a, args[0])
 		if err != nil {
 			return fmt.Errorf("read snapshot file: %w", err)
 		}
@@ -134,4 +136,14 @@ func printRestored(a *app.App, r *holdfastv1.RestoreSnapshotResponse) error {
 			strings.Join(r.GetAbandonedRuns(), ", "))
 	}
 	return err
+}
+
+// readSnapshot returns a file of any size.
+func readSnapshot(a *app.App, name string) ([]byte, error) {
+	f, err := output.OpenFile(a, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(f)
 }

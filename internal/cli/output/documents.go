@@ -53,7 +53,7 @@ func (in *Inputs) Sources(a *app.App) ([]manifest.Source, error) {
 			}
 		}
 		for _, file := range files {
-			data, err := ReadFile(a, file)
+			data, err := readFile(a, file)
 			if err != nil {
 				return nil, err
 			}
@@ -142,8 +142,8 @@ func OpenFile(a *app.App, name string) (*os.File, error) {
 	}
 }
 
-// ReadFile reads a file, or standard input if the name is "-".
-func ReadFile(a *app.App, file string) ([]byte, error) {
+// readFile reads a file, or standard input if the name is "-".
+func readFile(a *app.App, file string) ([]byte, error) {
 	in := a.In
 	if file != "-" {
 		f, err := OpenFile(a, file)
