@@ -26,8 +26,8 @@ func checkFunctions(files []source) []string {
 				continue
 			}
 			if lines := s.line(f.End()) - s.line(f.Pos()) + 1; lines > maxCommand {
-				found = append(found, fmt.Sprintf("%s: %s has %d lines, more than %d: which parts has it?", s.at(f.Pos()),
-					f.Name.Name, lines, maxCommand))
+				found = append(found, fmt.Sprintf("%s: %s has %d lines, more than %d: cut it into functions with one task",
+					s.at(f.Pos()), f.Name.Name, lines, maxCommand))
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func TestCheckFunctions(t *testing.T) {
 	long := "package a\n\nfunc f() {" + strings.Repeat("\n", maxCommand) + "}\n"
 	files := madeUp(t, "cmd/a/a.go", long, "cmd/a/b.go", strings.Replace(long, "\n\n\n", "\n\n", 1), "server/a.go", long,
 		"cmd/a/a_test.go", long)
-	want := []string{"cmd/a/a.go:3: f has 81 lines, more than 80: which parts has it?"}
+	want := []string{"cmd/a/a.go:3: f has 81 lines, more than 80: cut it into functions with one task"}
 	if diff := cmp.Diff(want, checkFunctions(files)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Work is what a peer does besides being one. Each part may be missing.
+// Work has the functions of the product that a peer calls while it runs. Each may be nil.
 type Work struct {
 	Tasks []LeaderTask // while this peer leads
 	// BeforeHandover is called when a leader is stopped. Its tasks have ended, but it still

@@ -32,7 +32,7 @@ func TestFIFO(t *testing.T) {
 	for _, file := range []string{name, t.TempDir()} {
 		var c clitest.Command
 		c.WantCode(t, c.Run(t, f, "image", "add", "x", "--disk", file), app.ExitUsage)
-		clitest.WantIn(t, "image add", c.Err.String(), file+" is not a regular file")
+		clitest.WantIn(t, "image add", c.Err.String(), file+" is read twice and is not a regular file")
 	}
 	var c clitest.Command
 	done := make(chan int, 1)

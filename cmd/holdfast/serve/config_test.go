@@ -151,35 +151,65 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestPortsOfFailedStart checks that a peer that cannot open one of its ports closes the others.
+// TestPortsOfFailedStart checks that a peer that cannot start closes the ports that it opened.
 func TestPortsOfFailedStart(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	ports, err := freeport.Claim(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ports.Release() }()
-	grpc, http := ports.Address("127.0.0.1"), ports.Address("127.0.0.1")
-	c, err := loaded(t, []string{"--insecure", "--data-dir", t.TempDir(), "--node-id", "n1", "--bootstrap-expect", "1",
-		"--grpc-addr", grpc, "--http-addr", http, "--raft-addr", busy.Addr().String(), "--gossip-addr",
-		"127.0.0.1:0"}, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), c, "test", slog.New(slog.DiscardHandler)); err == nil {
-		t.Fatal("got no error, although the port of Raft is in use")
-	}
-	for _, addr := range []string{grpc, http} {
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Errorf("after the failed start: %v", err)
-			continue
-		}
-		_ = ln.Close()
+	flags := []string{"--grpc-addr", "--http-addr", "--netboot-addr", "--raft-addr", "--gossip-addr"}
+	for _, tt := range []struct {
+		name  string
+		busy  string // the flag of a port in use
+		files bool   // image files cannot be opened, which is tried last
+		want  string
+	}{
+		{"netboot", "--netboot-addr", false, "listen for --netboot-addr"},
+		{"raft", "--raft-addr", false, "address already in use"},
+		{"gossip", "--gossip-addr", false, "address already in use"},
+		{"images", "", true, "images"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ports, err := freeport.Claim(t.Context(), len(flags))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = ports.Release() }()
+			dir := t.TempDir()
+			if tt.files {
+				if err := os.WriteFile(filepath.Join(dir, "images"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"--insecure", "--data-dir", dir, "--node-id", "n1", "--bootstrap-expect", "1"}
+			var others []string
+			for _, flag := range flags {
+				addr := ports.Address("127.0.0.1")
+				if flag == tt.busy {
+					addr = busy.Addr().String()
+				} else {
+					others = append(others, addr)
+				}
+				args = append(args, flag, addr)
+			}
+			c, err := loaded(t, args, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = run(t.Context(), c, "test", slog.New(slog.DiscardHandler))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v, want %q", err, tt.want)
+			}
+			for _, addr := range others {
+				ln, err := net.Listen("tcp", addr)
+				if err != nil {
+					t.Errorf("after the failed start: %v", err)
+					continue
+				}
+				_ = ln.Close()
+			}
+		})
 	}
 }
 

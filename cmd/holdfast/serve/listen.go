@@ -9,17 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/holdfast-metal/holdfast/internal/portowner"
 )
-
-func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, portowner.Explain(fmt.Errorf("listen for --%s: %w", flag, err), addr)
-	}
-	return ln, nil
-}
 
 // serveHTTP serves, with TLS if it is configured, until ctx ends, then waits briefly for active
 // requests.

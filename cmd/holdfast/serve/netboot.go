@@ -171,11 +171,3 @@ func (c *netbootConfig) serve(ctx context.Context, site *http.Server, ln net.Lis
 	}
 	return nil
 }
-
-// listen returns the listener for machines; nil for none.
-func (c *netbootConfig) listen(ctx context.Context) (net.Listener, error) {
-	if c.NetbootAddr == "" {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
-	}
-	return listen(ctx, "netboot-addr", c.NetbootAddr)
-}

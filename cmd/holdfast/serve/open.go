@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/retention"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
+	"github.com/holdfast-metal/holdfast/internal/portowner"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/internal/tracing"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -73,8 +74,11 @@ func open(ctx context.Context, cfg *Config, version string, log *slog.Logger) (_
 		return nil, err
 	}
 	o.closing(func() { o.traces.Close(o.log) }) //nolint:contextcheck // the remaining spans are sent although ctx has ended
-	o.node, err = cluster.New(o.cluster(log), o.state)
-	return o, err
+	if o.node, err = cluster.New(o.cluster(log), o.state); err != nil {
+		return nil, err
+	}
+	o.closing(o.node.Close) // if it does not run
+	return o, nil
 }
 
 // closing adds a part to be closed.
@@ -115,17 +119,27 @@ func (o *opened) check() (err error) {
 
 // listen opens the ports: one in use must be noticed before anything is written.
 func (o *opened) listen(ctx context.Context) (err error) {
-	if o.grpc, err = listen(ctx, "grpc-addr", o.cfg.GRPCAddr); err != nil {
+	if o.grpc, err = o.port(ctx, "grpc-addr", o.cfg.GRPCAddr); err != nil {
 		return err
 	}
-	o.closing(func() { _ = o.grpc.Close() })
-	if o.http, err = listen(ctx, "http-addr", o.cfg.HTTPAddr); err != nil {
+	if o.http, err = o.port(ctx, "http-addr", o.cfg.HTTPAddr); err != nil {
 		return err
 	}
-	o.closing(func() { _ = o.http.Close() })
-	o.boot, err = o.cfg.netbootConfig.listen(ctx)
+	if o.cfg.NetbootAddr != "" {
+		o.boot, err = o.port(ctx, "netboot-addr", o.cfg.NetbootAddr)
+	}
 	o.limit = connlimit.OfProcess(connlimit.ForFiles, o.log, o.reg)
 	return err
+}
+
+// port opens the port of a flag, which close closes.
+func (o *opened) port(ctx context.Context, flag, addr string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, portowner.Explain(fmt.Errorf("listen for --%s: %w", flag, err), addr)
+	}
+	o.closing(func() { _ = ln.Close() })
+	return ln, nil
 }
 
 // cluster returns the configuration of the peer's part in the cluster. Package cluster adds the

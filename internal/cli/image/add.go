@@ -213,7 +213,7 @@ func openWhole(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, app.Usagef(
-			"%s is not a regular file, which has to be read twice: write its contents into one first", path)
+			"%s is read twice and is not a regular file: write its contents into a regular file first", path)
 	}
 	return os.Open(path)
 }
