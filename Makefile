@@ -12,6 +12,13 @@ VERSION := $(or $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2
 BINARIES := $(notdir $(wildcard cmd/*))
 TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/deadcode bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
+# The modules of go.work, and all of their packages. Those that go.work does not hold are built with
+# GOWORK=off; `make tidy` checks the ones whose dependencies the module proxy has in full.
+MODULES := . ./proto ./client
+PACKAGES := $(addsuffix /...,$(MODULES))
+OUTSIDE := deploy/terraform test/e2e/oidc test/e2e/ui
+OFF := GOWORK=off go -C
+
 # git describe sets the version, so Go does not ask git, which fails if another user owns the
 # checkout. All targets compile as releases do, static and without local paths, so that they share
 # the build cache; only -race compiles again.
@@ -69,13 +76,24 @@ release: ## Build a release in bin/release/VERSION: binaries, debs, rpms, images
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'release: set the version: make release VERSION=1.2.3' >&2; exit 2; }
 	SIGN_KEY='$(SIGN_KEY)' tools/release.sh '$(VERSION)'
 
+# The modules that others import require each other at the version of the release. A directory replaces
+# each of them here, so the version may be one that has no tag yet.
+HOLDFAST := github.com/holdfast-metal/holdfast
+.PHONY: versions
+versions: ## Require the API and the SDK at the version of a release; commit that before it is built (VERSION=1.2.3)
+	@[ '$(origin VERSION)' = 'command line' ] || { echo 'versions: set the version: make versions VERSION=1.2.3' >&2; exit 2; }
+	$(OFF) client mod edit -require=$(HOLDFAST)/proto@v$(VERSION)
+	for module in $(filter-out ./proto ./client,$(MODULES)) deploy/terraform; do \
+		$(OFF) $$module mod edit -require=$(HOLDFAST)/proto@v$(VERSION) -require=$(HOLDFAST)/client@v$(VERSION); \
+	done
+
 # A module in a directory has tags of its own, which Go reads.
 .PHONY: tags
 tags: ## Print the commands that tag a release, and tag nothing (VERSION=1.2.3)
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'tags: set the version: make tags VERSION=1.2.3' >&2; exit 2; }
-	@for module in '' proto/ client/; do \
-		[ ! -e "$${module}go.mod" ] || echo "git tag -s $${module}v$(VERSION) -m 'Holdfast $(VERSION)'"; \
-	done
+	@grep -qE '$(HOLDFAST)/proto v$(subst .,\.,$(VERSION))$$' client/go.mod || { \
+		echo 'tags: client/go.mod requires another version of the API: make versions VERSION=$(VERSION), and commit it' >&2; exit 1; }
+	@for module in '' proto/ client/; do echo "git tag -s $${module}v$(VERSION) -m 'Holdfast $(VERSION)'"; done
 
 .PHONY: image
 image: ## Build only the OCI images of a release, into bin/release/VERSION (VERSION=1.2.3)
@@ -84,8 +102,8 @@ image: ## Build only the OCI images of a release, into bin/release/VERSION (VERS
 
 .PHONY: test-modules
 test-modules: ## Test the modules of images and of Terraform, which go test ./... does not see
-	go -C tools/release test -count=1 -timeout 2m ./... # it reads files outside of its module
-	go -C deploy/terraform test -timeout 2m ./...
+	$(OFF) tools/release test -count=1 -timeout 2m ./... # it reads files outside of its module
+	$(OFF) deploy/terraform test -timeout 2m ./...
 
 # Run this once for each release and commit the result: every later build must open it (test/golden).
 .PHONY: golden-data
@@ -103,7 +121,7 @@ release-check: ## Build two releases; install, upgrade, remove and purge them on
 # more than there are processors. `make lint` runs go vet on all code, so this does not run it again.
 .PHONY: test
 test: ## Run the tests in their short form (needs only Go, gcc, git and make)
-	go test $(SHORT) $(TEST_FLAGS) -vet=off -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) ./...
+	go test $(SHORT) $(TEST_FLAGS) -vet=off -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) $(PACKAGES)
 
 .PHONY: test-long
 test-long: ## Run all tests, also each boundary of each step where a leader can die
@@ -172,23 +190,23 @@ e2e-ssh: ## Test the provider ssh against sshd on a systemd host in a container 
 .PHONY: e2e-ui
 e2e-ui: ## Test the dashboard in a browser, with three peers of which one dies (3 minutes)
 	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
-	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
+	E2E_UI=1 $(OFF) test/e2e/ui test -count=1 -timeout 15m -v .
 
 # test/e2e/oidc is a module of its own. E2E_BINARY=file takes that binary instead of building one.
 .PHONY: e2e-oidc
 e2e-oidc: ## Sign people in with a real OpenID provider: dashboard, Chromium, holdfast login (1 minute)
 	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
-	E2E_OIDC=1 go -C test/e2e/oidc test -count=1 -timeout 10m -v .
+	E2E_OIDC=1 $(OFF) test/e2e/oidc test -count=1 -timeout 10m -v .
 
 # deploy/terraform is a module of its own. Needs terraform 1.11 or later in the PATH.
 # E2E_TERRAFORM_BINARY=file takes that holdfast instead of building one.
 .PHONY: build-terraform e2e-terraform
 build-terraform: ## Build the Terraform provider, bin/terraform-provider-holdfast
-	go -C deploy/terraform build -ldflags '-s -w -X main.version=$(VERSION)' -o ../../bin/ ./terraform-provider-holdfast
+	$(OFF) deploy/terraform build -ldflags '-s -w -X main.version=$(VERSION)' -o ../../bin/ ./terraform-provider-holdfast
 
 e2e-terraform: ## Test the Terraform provider: its unit tests, and terraform against a peer (1 minute)
-	go -C deploy/terraform vet ./...
-	E2E_TERRAFORM=1 go -C deploy/terraform test -count=1 -timeout 10m -v ./...
+	$(OFF) deploy/terraform vet ./...
+	E2E_TERRAFORM=1 $(OFF) deploy/terraform test -count=1 -timeout 10m -v ./...
 
 # The tag of a release. Default: the newest one. Without a tag the test is skipped.
 PREVIOUS ?= $(shell git describe --tags --match 'v[0-9]*' --abbrev=0 2>/dev/null)
@@ -209,7 +227,7 @@ lint-ansible: ## Check deploy/ansible with ansible-lint, profile production
 # The first run builds VersityGW from tools/s3server: three minutes of processor time.
 .PHONY: build-s3server e2e-s3
 build-s3server:
-	go -C tools/s3server build -o ../../bin/versitygw github.com/versity/versitygw/cmd/versitygw
+	$(OFF) tools/s3server build -o ../../bin/versitygw github.com/versity/versitygw/cmd/versitygw
 
 e2e-s3: build-s3server ## Archive runs to an S3 server, read them from each peer, and stop the server (1 minute, 3 more the first time)
 	E2E_S3=1 go test -count=1 -timeout 10m -v -run '^TestArchiveToS3$$' ./test/archive
@@ -278,14 +296,22 @@ fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
 
 .PHONY: lint
 lint: bin/tools/golangci-lint bin/tools/govulncheck bin/tools/deadcode ## Check the code with golangci-lint, which includes go vet, deadcode and govulncheck
-	bin/tools/golangci-lint run ./...
-	tools/deadcode.sh
+	bin/tools/golangci-lint run $(PACKAGES)
+	tools/deadcode.sh $(PACKAGES)
 	tools/hooks/commit-msg --range "$$(git rev-list --max-count=50 HEAD | tail -n 1)..HEAD"
-	tools/vuln.sh
+	tools/vuln.sh $(PACKAGES)
+
+# A change of the graph of modules is a change of its own: each go.mod lists all that its module needs, and
+# nothing else. It fetches what it lacks.
+.PHONY: tidy
+tidy: ## Check that go mod tidy would change no module
+	@for module in $(MODULES) $(OUTSIDE); do \
+		$(OFF) $$module mod tidy -diff || { echo "tidy: run go mod tidy in $$module, with GOWORK=off" >&2; exit 1; }; \
+	done
 
 .PHONY: texts
 texts: ## List every error, log line, help line, dashboard string and alert (KIND=error,help,…)
-	@go -C tools run ./texts $(if $(KIND),-kind $(KIND)) ..
+	@$(OFF) tools run ./texts $(if $(KIND),-kind $(KIND)) ..
 
 .PHONY: hooks
 hooks: ## Install a git hook that checks the messages of your commits
@@ -329,10 +355,10 @@ install-ironic: ## Install Debian's Ironic without starting its services; bench 
 	providers/ironic/testdata/install.sh
 
 build-redisgateway:
-	go -C tools/redisgateway build -o ../../bin/redisgateway .
+	$(OFF) tools/redisgateway build -o ../../bin/redisgateway .
 
 build-etcd:
-	go -C tools/etcd build -o ../../bin/etcd . || echo "build etcd: failed; the benchmarks use the one in the PATH"
+	$(OFF) tools/etcd build -o ../../bin/etcd . || echo "build etcd: failed; the benchmarks use the one in the PATH"
 
 BENCH_SHORT := --rounds 3 --slice 500ms
 .PHONY: bench
@@ -367,6 +393,7 @@ bench-compare: ## Build REF and this tree, run the same benchmarks of both in tu
 # `make race` includes the tests of `make e2e`.
 .PHONY: ci
 ci: ## Run everything that a change must pass
+	$(MAKE) tidy
 	$(MAKE) proto-check
 	$(MAKE) compat
 	$(MAKE) lint
@@ -390,12 +417,12 @@ bin/tools/protoc-gen-go: TOOL = google.golang.org/protobuf/cmd/protoc-gen-go
 bin/tools/protoc-gen-go-grpc: TOOL = google.golang.org/grpc/cmd/protoc-gen-go-grpc
 $(TOOLS): tools/go.mod tools/go.sum
 	@mkdir -p $(@D)
-	go -C tools build -o ../$@ $(TOOL)
+	$(OFF) tools build -o ../$@ $(TOOL)
 	@touch $@
 
 bin/tools/buf: tools/buf/go.mod tools/buf/go.sum
 	@mkdir -p $(@D)
-	GOWORK=off go -C tools/buf build -o ../../$@ github.com/bufbuild/buf/cmd/buf
+	$(OFF) tools/buf build -o ../../$@ github.com/bufbuild/buf/cmd/buf
 	@touch $@
 
 .PHONY: clean

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func importRules() []importRule {
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
 		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/hostaddr",
 			"internal/misfit"}, tests: []string{"cluster/freeport"}},
-		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
+		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}, tests: []string{"client"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{
 			"proto/...", "internal/archive", "internal/describe", "internal/filter", "internal/secrets", "internal/wait",
@@ -95,7 +96,7 @@ func importRules() []importRule {
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
-		{part: "client/...", may: []string{"proto/holdfast/..."}, tests: []string{"internal/filter"}, link: heavy},
+		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "internal/facts/...", may: []string{"internal/facts/known"}, link: heavy},
 		{part: "internal/installer/...", may: []string{
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/imageformat",
@@ -258,17 +259,20 @@ func checkClock(files []source) []string {
 	return found
 }
 
-// listPackages returns every package of the module. With -e, go list includes packages that do not
-// build; the compiler reports their errors.
+// listPackages returns every package of the modules of go.work. With -e, go list includes packages
+// that do not build; the compiler reports their errors.
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps",
-		"./...")
+	args := []string{"list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps"}
+	for _, dir := range workspace(t) {
+		args = append(args, "./"+path.Join(dir, "..."))
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list ./...: %v\n%s", err, stderr.Bytes())
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.Bytes())
 	}
 	var pkgs []goPackage
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {

@@ -63,4 +63,4 @@ else
 fi
 cd - >/dev/null
 out=$(realpath "$out")
-exec go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"} ${loaders:+-loaders "$loaders"} ${programs:+-programs "$programs"}
+exec env GOWORK=off go -C tools run ./netboot -agent "$out/holdfast-agent" -deb "$deb" -out "$out" ${ca:+-ca "$(realpath "$ca")"} ${loaders:+-loaders "$loaders"} ${programs:+-programs "$programs"}

@@ -47,7 +47,7 @@ for binary in holdfast holdfast-agent; do
 done
 echo "release-check: sums and bills are right, $foreign too"
 
-E2E_IMAGE=$dir/new/holdfast-0.0.2-oci.tar go -C tools/release test -count=1 -timeout 5m -run '^TestRun$' ./image
+E2E_IMAGE=$dir/new/holdfast-0.0.2-oci.tar GOWORK=off go -C tools/release test -count=1 -timeout 5m -run '^TestRun$' ./image
 echo "release-check: image: all is well"
 
 lab=$dir/lab

@@ -8,6 +8,8 @@ require (
 	github.com/hashicorp/terraform-plugin-framework v1.19.0
 	github.com/hashicorp/terraform-plugin-go v0.31.0
 	github.com/holdfast-metal/holdfast v0.0.0
+	github.com/holdfast-metal/holdfast/client v0.0.0
+	github.com/holdfast-metal/holdfast/proto v0.0.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )
@@ -41,4 +43,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/holdfast-metal/holdfast => ../..
+replace (
+	github.com/holdfast-metal/holdfast => ../..
+	github.com/holdfast-metal/holdfast/client => ../../client
+	github.com/holdfast-metal/holdfast/proto => ../../proto
+)

@@ -54,7 +54,7 @@ func Build(ctx context.Context) (string, error) {
 		cmd := exec.CommandContext(ctx, "nice", "-n", "19", "go", "build", "-trimpath", "-ldflags",
 			strings.Join(flags, " "), "-o", out+".part", "k8s.io/kubernetes/cmd/"+p)
 		cmd.Dir, cmd.Env = filepath.Join(root(), "tools", "kube"), append(os.Environ(), "CGO_ENABLED=0",
-			"GOFLAGS=-buildvcs=false")
+			"GOFLAGS=-buildvcs=false", "GOWORK=off")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w: %s", p, err, output)
 		}

@@ -3,7 +3,7 @@
 // SVG file.
 //
 //	holdfast-bench growth --machines 10000,100000,1000000 -o json |
-//	        go -C tools/plot run . ../../docs/img/growth.svg
+//	        GOWORK=off go -C tools/plot run . ../../docs/img/growth.svg
 package main
 
 import (

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -27,15 +28,7 @@ func (r release) bill(binary string, raw []byte, out string) (err error) {
 	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(raw))}}
 	self.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
 
-	parts := []cyclonedx.Component{
-		component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), cyclonedx.ComponentTypeLibrary),
-	}
-	for _, m := range info.Deps {
-		for m.Replace != nil {
-			m = m.Replace
-		}
-		parts = append(parts, component(m.Path, m.Version, cyclonedx.ComponentTypeLibrary))
-	}
+	parts := parts(info, r.version)
 	refs := make([]string, 0, len(parts))
 	for _, p := range parts {
 		refs = append(refs, p.BOMRef)
@@ -54,6 +47,24 @@ func (r release) bill(binary string, raw []byte, out string) (err error) {
 		return fmt.Errorf("write %s: %w", out, err)
 	}
 	return nil
+}
+
+// parts returns Go and the modules that are linked into a binary. Those of this repository have its
+// version: they are replaced by directories, and a directory has none.
+func parts(info *buildinfo.BuildInfo, version string) []cyclonedx.Component {
+	all := []cyclonedx.Component{
+		component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), cyclonedx.ComponentTypeLibrary),
+	}
+	for _, m := range info.Deps {
+		for m.Replace != nil && m.Replace.Version != "" {
+			m = m.Replace
+		}
+		if m.Replace != nil {
+			m = &debug.Module{Path: m.Path, Version: "v" + version}
+		}
+		all = append(all, component(m.Path, m.Version, cyclonedx.ComponentTypeLibrary))
+	}
+	return all
 }
 
 // component returns a module as vulnerability databases name it: pkg:golang/PATH@VERSION.

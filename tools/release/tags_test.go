@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,15 +19,28 @@ func makeTags(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Each module that others import has a tag of its own.
+// version returns the version of the API that the SDK requires: that of the next release.
+func version(t *testing.T) string {
+	t.Helper()
+	file, err := os.ReadFile("../../client/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`holdfast/proto v(\S+)`).FindSubmatch(file)
+	if m == nil {
+		t.Fatal("client/go.mod requires no version of the API")
+	}
+	return string(m[1])
+}
+
+// Each module that others import has a tag of its own, and requires the others at that version.
 func TestTags(t *testing.T) {
+	v := version(t)
 	var want []string
 	for _, module := range []string{"", "proto/", "client/"} {
-		if _, err := os.Stat(filepath.Join("../..", module, "go.mod")); err == nil {
-			want = append(want, "git tag -s "+module+"v1.2.3 -m 'Holdfast 1.2.3'")
-		}
+		want = append(want, "git tag -s "+module+"v"+v+" -m 'Holdfast "+v+"'")
 	}
-	got, err := makeTags(t, "VERSION=1.2.3")
+	got, err := makeTags(t, "VERSION="+v)
 	if err != nil {
 		t.Fatalf("make tags: %v\n%s", err, got)
 	}
@@ -36,5 +49,8 @@ func TestTags(t *testing.T) {
 	}
 	if got, err := makeTags(t); err == nil || !strings.Contains(got, "tags: set the version") {
 		t.Errorf("without a version: got error %v and\n%s", err, got)
+	}
+	if got, err := makeTags(t, "VERSION=999.0.1"); err == nil || !strings.Contains(got, "make versions VERSION=999.0.1") {
+		t.Errorf("before the modules require it: got error %v and\n%s", err, got)
 	}
 }

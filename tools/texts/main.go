@@ -1,7 +1,7 @@
 // Command texts prints the texts that users of Holdfast read: errors, log lines, help, the strings
 // of the dashboard and of alerts. One line each: kind, place, text. Reviewers read that list.
 //
-//	go -C tools run ./texts [-kind error,log,help,ui,alert] [ROOT]
+//	GOWORK=off go -C tools run ./texts [-kind error,log,help,ui,alert] [ROOT]
 package main
 
 import (
