@@ -1,4 +1,4 @@
-package holdfast_test
+package style
 
 import (
 	"fmt"
@@ -20,16 +20,13 @@ const (
 	maxDemo    = 1000 // lines of internal/demo, which only shows the product
 )
 
-// unlimited reports whether a package has no limit: the root has only these tests.
-func unlimited(pkg string) bool { return pkg == "." }
-
 // checkSizes lists the packages with too many files and the types with too many methods. Tests and
 // generated files do not count.
 func checkSizes(files []source) []string {
 	inPackage, ofType := map[string]int{}, map[string]int{}
 	for _, s := range files {
 		pkg := path.Dir(s.path)
-		if s.generated() || path.Ext(s.path) != ".go" || unlimited(pkg) || s.inTestFile() {
+		if s.generated() || path.Ext(s.path) != ".go" || s.inTestFile() {
 			continue
 		}
 		inPackage[pkg]++

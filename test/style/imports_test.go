@@ -1,4 +1,4 @@
-package holdfast_test
+package style
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func importRules() []importRule {
 	// Packages that belong in tests only.
 	tests := []string{module + "/providers/providertest", module + "/internal/cli/clitest", "testing/..."}
 	return []importRule{
-		{part: ".", tests: []string{"proto/holdfast/..."}}, // these tests
+		{part: "."}, // its doc
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
 		{part: "internal/nearest"},

@@ -1,4 +1,4 @@
-package holdfast_test
+package style
 
 import (
 	"fmt"
@@ -145,7 +145,7 @@ func TestCells(t *testing.T) {
 // TestProse holds comments and documents to the lengths and words that reviews ask for.
 func TestProse(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.generated() || s.path == "prose_test.go" {
+		if s.generated() || s.path == "test/style/prose_test.go" {
 			continue
 		}
 		text, err := os.ReadFile(s.path)

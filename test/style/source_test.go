@@ -1,4 +1,4 @@
-package holdfast_test
+package style
 
 import (
 	"bytes"
@@ -124,7 +124,7 @@ func sources(t *testing.T) []source {
 		return err
 	})
 	if len(all) == 0 {
-		t.Fatal("found no Go file: do the tests of the root run in the root?")
+		t.Fatal("found no Go file: does TestMain change to the root of the repository?")
 	}
 	return all
 }
