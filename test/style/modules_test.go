@@ -130,7 +130,7 @@ func TestEachModuleIsChecked(t *testing.T) {
 	}
 	listed := func(name string) []string {
 		var dirs []string
-		for _, dir := range strings.Fields(string(regexp.MustCompile(`(?m)^`+name+` := (.*)$`).FindSubmatch(text)[1])) {
+		for _, dir := range strings.Fields(string(regexp.MustCompile(`(?m)^` + name + ` := (.*)$`).FindSubmatch(text)[1])) {
 			dirs = append(dirs, path.Clean(dir))
 		}
 		slices.Sort(dirs)
