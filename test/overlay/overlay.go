@@ -18,28 +18,28 @@ import (
 
 // Overlay is a set of changed files.
 type Overlay struct {
-	root  string            // of the module
+	root  string            // of the repository
 	files map[string]string // path relative to root → content
 }
 
-// New returns an Overlay without changes for the module at root.
+// New returns an Overlay without changes for the repository at root.
 func New(root string) *Overlay { return &Overlay{root: root, files: map[string]string{}} }
 
-// Root returns the root of the module that contains dir.
+// Root returns the root of the repository that contains dir.
 func Root(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, serr := os.Stat(filepath.Join(dir, "go.mod")); serr == nil {
+		if _, serr := os.Stat(filepath.Join(dir, "go.work")); serr == nil {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			err = errors.New("no go.mod found")
+			err = errors.New("no go.work found")
 		}
 	}
-	return "", fmt.Errorf("find the root of the module: %w", err)
+	return "", fmt.Errorf("find the root of the repository: %w", err)
 }
 
-// Read returns a file with the changes so far. The path is relative to the module's root.
+// Read returns a file with the changes so far. The path is relative to the repository's root.
 func (o *Overlay) Read(path string) (string, error) {
 	if text, ok := o.files[path]; ok {
 		return text, nil
@@ -68,7 +68,7 @@ func (o *Overlay) Patch(path, before, after string) error {
 	return nil
 }
 
-// Files returns the product's Go files in a folder of the module, without tests.
+// Files returns the product's Go files in a folder of the repository, without tests.
 func (o *Overlay) Files(folder string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(filepath.Join(o.root, folder), func(path string, d fs.DirEntry, err error) error {

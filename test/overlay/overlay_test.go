@@ -12,7 +12,7 @@ import (
 func module(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n",
+	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n", "go.work": "go 1.26\n\nuse .\n",
 		"a/a.go": "package a\n\nfunc A() int { return 1 + 1 }\n",
 		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif A() != 2 " +
 			"{\n\t\tt.Error(A())\n\t}\n}\n"} {

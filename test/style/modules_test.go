@@ -35,6 +35,7 @@ func moduleRules() map[string][]string {
 		"proto":  nil,
 		"client": {"proto"},
 		".":      {"proto", "client"},
+		"test":   {"proto", "client", "."},
 	}
 }
 
