@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/known"
 )
 
 // Functions of a BMC other than power and boot.
@@ -120,7 +120,7 @@ func (v *Inventory) DropPlaceholders() {
 		}
 	}
 	for _, t := range texts {
-		*t = facts.Known(*t)
+		*t = known.Text(*t)
 	}
 }
 

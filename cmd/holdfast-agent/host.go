@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client/machine"
 	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/known"
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
@@ -100,10 +101,10 @@ const (
 func (h *host) board() facts.Board {
 	b := facts.ReadBoard(h.root)
 	if b.Serial == "" {
-		b.Serial = facts.Known(h.credential(credentialSerial))
+		b.Serial = known.Text(h.credential(credentialSerial))
 	}
 	if b.UUID == "" {
-		b.UUID = strings.ToLower(facts.Known(h.credential(credentialUUID)))
+		b.UUID = strings.ToLower(known.Text(h.credential(credentialUUID)))
 	}
 	return b
 }

@@ -21,18 +21,18 @@ type Board struct {
 func ReadBoard(fsys fs.FS) Board {
 	const dmi = "sys/class/dmi/id/"
 	b := Board{
-		Vendor: Known(line(fsys, dmi+"sys_vendor")),
-		Model:  Known(line(fsys, dmi+"product_name")),
+		Vendor: known.Text(line(fsys, dmi+"sys_vendor")),
+		Model:  known.Text(line(fsys, dmi+"product_name")),
 		Serial: firstKnown(
 			line(fsys, dmi+"product_serial"), line(fsys, dmi+"chassis_serial"), line(fsys, dmi+"board_serial"),
 		),
-		UUID: strings.ToLower(Known(line(fsys, dmi+"product_uuid"))),
+		UUID: strings.ToLower(known.Text(line(fsys, dmi+"product_uuid"))),
 	}
 	_, err := fs.Stat(fsys, "sys/class/dmi/id")
 	hasDMI := err == nil
 	if !hasDMI {
-		b.Model = Known(line(fsys, "proc/device-tree/model"))
-		b.Serial = Known(line(fsys, "proc/device-tree/serial-number"))
+		b.Model = known.Text(line(fsys, "proc/device-tree/model"))
+		b.Serial = known.Text(line(fsys, "proc/device-tree/serial-number"))
 	}
 	if _, err := fs.Stat(fsys, "sys/firmware/efi"); err == nil {
 		b.BootMode = "uefi"
@@ -44,15 +44,9 @@ func ReadBoard(fsys fs.FS) Board {
 
 func firstKnown(values ...string) string {
 	for _, v := range values {
-		if v = Known(v); v != "" {
+		if v = known.Text(v); v != "" {
 			return v
 		}
 	}
 	return ""
 }
-
-// SameSerial reports whether two serial numbers are the same: see known.SameSerial.
-func SameSerial(a, b string) bool { return known.SameSerial(a, b) }
-
-// Known returns s, or "" if s is a placeholder: see known.Text.
-func Known(s string) string { return known.Text(s) }

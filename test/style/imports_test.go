@@ -69,7 +69,7 @@ func importRules() []importRule {
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/peercert", may: []string{"cluster/keyfile", "cluster/peertls/..."}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
-		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/hostaddr",
+		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts/known", "internal/hostaddr",
 			"internal/misfit"}, tests: []string{"cluster/freeport"}},
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}, tests: []string{"client"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},

@@ -1,6 +1,7 @@
 package known_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/internal/facts/known"
@@ -35,4 +36,34 @@ func TestSame(t *testing.T) {
 	if got := known.Key("", "38947555-7742-3448-3784-823347823834"); got != "" {
 		t.Errorf("key without a serial number: got %q, want none", got)
 	}
+}
+
+func TestText(t *testing.T) {
+	for s, want := range map[string]string{
+		"ABC1234": "ABC1234", " x1 ": "x1", "7": "7", "None": "", "NONE": "", "Not Specified": "", "0000000": "",
+		"FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF": "",
+		"01234567890123456789AB":               "", "1234567890": "", "0123456789ABCDEF": "", "OEM Define 3": "",
+		"Undefined":   "",
+		"Unspecified": "", "None Provided": "", "00020003-0004-0005-0006-000700080009": "", "12345": "12345",
+		"abcdeg1": "abcdeg1", "0": "", "Unknow": "", "(none)": "", "[Empty]": "", "TBD": "", "Filled By OEM": "",
+		"Type2 - Board Serial Number": "", "A1_SerNum0": "", "MB-1234567890": "", "BSN12345678901234567": "",
+		"NO DIMM": "", "MB-1234567891": "MB-1234567891", "SN-0001": "SN-0001", "SKYBSN1234567890": "SKYBSN1234567890",
+		"....": "", "-": "", "To be filled by O.E.M.": "",
+		"03000200-0400-0500-0006-000700080009": "", "bad\x01": "", "\xff\xfe": "", "": "",
+	} {
+		if got := known.Text(s); got != want {
+			t.Errorf("Text(%q): got %q, want %q", s, got, want)
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("To be filled by O.E.M.")
+	f.Add("\x00\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := known.Text(s)
+		if known.Text(got) != got || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' }) {
+			t.Errorf("Text(%q): got %q", s, got)
+		}
+	})
 }

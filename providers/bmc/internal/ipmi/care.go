@@ -8,7 +8,7 @@ import (
 
 	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
 
-	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/known"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
@@ -65,7 +65,7 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	f := fields(out)
 	first := func(names ...string) string { // that is no placeholder
 		for _, name := range names {
-			if s := facts.Known(f[name]); s != "" {
+			if s := known.Text(f[name]); s != "" {
 				return s
 			}
 		}

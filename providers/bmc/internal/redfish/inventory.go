@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/internal/facts/known"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
@@ -227,10 +228,10 @@ func (k *survey) names(s *computerSystem, alone bool) {
 		if !slices.ContainsFunc(s.Links.Chassis, func(at string) bool { return sameAs(at, r.path) }) {
 			continue
 		}
-		k.v.Manufacturer = cmp.Or(k.v.Manufacturer, known(r.Text("Manufacturer")))
-		k.v.Model = cmp.Or(k.v.Model, known(r.Text("Model")))
+		k.v.Manufacturer = cmp.Or(k.v.Manufacturer, known.Text(r.Text("Manufacturer")))
+		k.v.Model = cmp.Or(k.v.Model, known.Text(r.Text("Model")))
 		if alone {
-			k.v.Serial = cmp.Or(k.v.Serial, known(r.Text("SerialNumber")))
+			k.v.Serial = cmp.Or(k.v.Serial, known.Text(r.Text("SerialNumber")))
 		}
 	}
 	var not []string
@@ -298,7 +299,7 @@ func (k *survey) processors(at string, board bool) {
 				Model:   p.Text("Model"),
 				Cores:   int(cores),
 				Threads: int(threads),
-				Serial:  known(p.Text("SerialNumber")),
+				Serial:  known.Text(p.Text("SerialNumber")),
 				State:   stateOf(p.Object).part(),
 			})
 		}
@@ -335,7 +336,7 @@ func (k *survey) memory(at string) {
 	}
 	for _, m := range k.members("memory", "memory", at) {
 		bytes, ok := mebibytes(m.Object, "CapacityMiB")
-		serial := known(m.Text("SerialNumber"))
+		serial := known.Text(m.Text("SerialNumber"))
 		if bytes == 0 && (ok || !m.Has("CapacityMiB") && serial == "") {
 			continue
 		}
@@ -382,7 +383,7 @@ func (k *survey) disks(at string) {
 		k.v.Disks = append(k.v.Disks, providers.Disk{
 			Slot:     d.id(),
 			Model:    d.Text("Model"),
-			Serial:   known(d.Text("SerialNumber")),
+			Serial:   known.Text(d.Text("SerialNumber")),
 			Bytes:    size,
 			Media:    d.Text("MediaType"),
 			Firmware: cmp.Or(d.Text("FirmwareVersion"), d.Text("Revision")),
@@ -394,14 +395,14 @@ func (k *survey) disks(at string) {
 
 // card returns an accelerator or a PCIe device.
 func card(r *resource, slot string) providers.Card {
-	model := cmp.Or(known(r.Text("Model")), r.Text("Name"))
-	if maker := known(r.Text("Manufacturer")); !strings.HasPrefix(model, maker) {
+	model := cmp.Or(known.Text(r.Text("Model")), r.Text("Name"))
+	if maker := known.Text(r.Text("Manufacturer")); !strings.HasPrefix(model, maker) {
 		model = maker + " " + model
 	}
 	return providers.Card{
 		Slot:     slot,
 		Model:    model,
-		Serial:   known(r.Text("SerialNumber")),
+		Serial:   known.Text(r.Text("SerialNumber")),
 		Firmware: firmwareOf(r.Object),
 		State:    stateOf(r.Object).part(),
 	}
@@ -410,7 +411,7 @@ func card(r *resource, slot string) providers.Card {
 // firmwareOf returns a version, which HPE has in an object.
 func firmwareOf(o loose.Object) string {
 	if version := o.At("/FirmwareVersion/Current"); !version.Empty() {
-		return known(version.Text("VersionString"))
+		return known.Text(version.Text("VersionString"))
 	}
 	return o.Text("FirmwareVersion")
 }

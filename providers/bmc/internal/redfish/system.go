@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/known"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
@@ -78,11 +78,11 @@ func systemOf(r *resource) *computerSystem {
 		resource:     r,
 		ODataID:      r.path,
 		ETag:         r.etag,
-		Manufacturer: known(r.Text("Manufacturer")),
-		Model:        known(r.Text("Model")),
-		SerialNumber: known(r.Text("SerialNumber")),
-		SKU:          known(r.Text("SKU")),
-		UUID:         strings.ToLower(known(r.Text("UUID"))),
+		Manufacturer: known.Text(r.Text("Manufacturer")),
+		Model:        known.Text(r.Text("Model")),
+		SerialNumber: known.Text(r.Text("SerialNumber")),
+		SKU:          known.Text(r.Text("SKU")),
+		UUID:         strings.ToLower(known.Text(r.Text("UUID"))),
 		BiosVersion:  r.Text("BiosVersion"),
 		PowerState:   r.Word("PowerState", "On", "Off"),
 		HostName:     r.Text("HostName"),
@@ -107,16 +107,13 @@ func systemOf(r *resource) *computerSystem {
 	return s
 }
 
-// known returns the text of a property that identifies something, without placeholders.
-func known(s string) string { return facts.Known(s) }
-
 // dell reports whether the system's serial number is that of its board, and its SKU the service tag
 // that Dell prints on the machine and shows to the operating system.
 func (s *computerSystem) dell() bool { return access.Contains(s.Manufacturer, "Dell") && s.SKU != "" }
 
 // is reports whether the system has a serial number.
 func (s *computerSystem) is(serial string) bool {
-	return facts.SameSerial(s.SerialNumber, serial) || s.dell() && facts.SameSerial(s.SKU, serial)
+	return known.SameSerial(s.SerialNumber, serial) || s.dell() && known.SameSerial(s.SKU, serial)
 }
 
 // bootOverride is the Boot property (ComputerSystem schema).
