@@ -9,12 +9,12 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 VERSION := $(or $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null),dev)
-BINARIES := $(notdir $(wildcard cmd/*))
+BINARIES := holdfast holdfast-agent holdfast-bench
 TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/deadcode bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
 # The modules of go.work, and all of their packages. Those that go.work does not hold are built with
 # GOWORK=off; `make tidy` checks the ones whose dependencies the module proxy has in full.
-MODULES := . ./proto ./client ./test
+MODULES := . ./proto ./client ./agent ./bench ./test
 PACKAGES := $(addsuffix /...,$(MODULES))
 OUTSIDE := deploy/terraform test/e2e/oidc test/e2e/ui
 OFF := GOWORK=off go -C
@@ -49,8 +49,11 @@ help: ## List the targets
 .PHONY: build
 build: $(addprefix build-,$(BINARIES)) ## Build the static binaries into bin/
 
+build-holdfast: COMMAND := ./cmd/holdfast
+build-holdfast-agent: COMMAND := ./agent/holdfast-agent
+build-holdfast-bench: COMMAND := ./bench/holdfast-bench
 build-%:
-	go build -ldflags '-X main.version=$(VERSION)' -o bin/$* ./cmd/$*
+	go build -ldflags '-X main.version=$(VERSION)' -o bin/$* $(COMMAND)
 
 # The kernel is Debian's. KERNEL=linux-image-amd64 has drivers of physical machines; the cloud
 # kernel only those of virtual ones. Set CA= if peers serve HTTPS with a private CA. Needs apt-get
@@ -61,7 +64,7 @@ NETBOOT = bin/netboot$(if $(filter-out amd64,$(NETBOOT_ARCH)),-$(NETBOOT_ARCH))
 CA ?=
 .PHONY: netboot
 netboot: ## Build the kernel and initramfs of the installer in bin/netboot (KERNEL=package CA=file NETBOOT_ARCH=arm64)
-	GOARCH=$(NETBOOT_ARCH) go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(NETBOOT)/holdfast-agent ./cmd/holdfast-agent
+	GOARCH=$(NETBOOT_ARCH) go build -ldflags '-s -w -X main.version=$(VERSION)' -o $(NETBOOT)/holdfast-agent ./agent/holdfast-agent
 	NETBOOT_ARCH=$(NETBOOT_ARCH) tools/netboot.sh $(KERNEL) $(NETBOOT) $(CA)
 
 .PHONY: man
@@ -153,12 +156,12 @@ e2e-bmc: ## Test BMCs (Redfish, IPMI) with QEMU machines, and sshd on a systemd 
 # It runs without root if qemu-system-x86 and e2fsprogs are installed.
 .PHONY: e2e-installer
 e2e-installer: netboot ## Install QEMU machines with the netboot image over a network that breaks (5 minutes)
-	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./internal/installer
+	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./agent/installer
 
 # It shares the root file system with e2e-repave.
 .PHONY: e2e-tar
 e2e-tar: netboot ## Install QEMU machines from a tar of a root file system; boot them with BIOS and UEFI (8 minutes)
-	E2E_TAR=1 go test -count=1 -timeout 15m -v -run '^TestTarBoots$$' ./internal/installer
+	E2E_TAR=1 go test -count=1 -timeout 15m -v -run '^TestTarBoots$$' ./agent/installer
 
 # The first of the targets with a repave builds Kubernetes and a disk image. The limit of a test must
 # not depend on that.
@@ -382,7 +385,7 @@ bench-goals: build-holdfast build-holdfast-bench build-redisgateway build-etcd #
 
 .PHONY: bench-smoke
 bench-smoke: build-etcd ## Run each benchmark in its smallest form, to check that it works (2 minutes)
-	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./internal/bench
+	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./bench
 
 .PHONY: bench-guard
 bench-guard: ## Check the budgets of allocations, log bytes and writes of the most frequent operations (20 seconds)

@@ -34,5 +34,5 @@ git worktree add --quiet --detach "$dir/tree" "$commit"
 echo "bench-compare: building $(git log -1 --format='%h %s' "$commit") and this tree" >&2
 build "$dir/tree" "$dir/ref" "$(git describe --match 'v[0-9]*' --always "$commit")"
 build . "$dir/this" "$(git describe --match 'v[0-9]*' --always --dirty)"
-go build -ldflags "-X main.version=$(git describe --match 'v[0-9]*' --always --dirty)" -o "$dir/this/holdfast-bench" ./cmd/holdfast-bench
+go build -ldflags "-X main.version=$(git describe --match 'v[0-9]*' --always --dirty)" -o "$dir/this/holdfast-bench" ./bench/holdfast-bench
 "$dir/this/holdfast-bench" compare --ref "$dir/ref" ${parts:+--only "$parts"} "$@"

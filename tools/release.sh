@@ -44,11 +44,11 @@ fi
 rm -rf "$stage"
 mkdir -p "$out" "$stage/man" "$stage/completion"
 
-build() { go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$@"; }
+# build FILE MODULE PACKAGE
+build() { go -C "$2" build -trimpath -ldflags "-s -w -X main.version=$version" -o "$(realpath -m "$1")" "$3"; }
 for arch in $arches; do
-	for binary in holdfast holdfast-agent; do
-		GOOS=linux GOARCH=$arch build "$stage/$arch/$binary" "./cmd/$binary"
-	done
+	GOOS=linux GOARCH=$arch build "$stage/$arch/holdfast" . ./cmd/holdfast
+	GOOS=linux GOARCH=$arch build "$stage/$arch/holdfast-agent" agent ./holdfast-agent
 done
 
 packages=()
@@ -57,7 +57,7 @@ if [ "$only" != images ]; then
 	self=$stage/$(go env GOHOSTARCH)/holdfast
 	[ "$(go env GOHOSTOS)" = linux ] && [ -x "$self" ] || {
 		self=$stage/self
-		build "$self" ./cmd/holdfast
+		build "$self" . ./cmd/holdfast
 	}
 	"$self" man "$stage/man"
 	gzip -9n "$stage"/man/*.1
@@ -72,7 +72,7 @@ if [ "$only" != images ]; then
 fi
 
 bin/tools/release -version "$version" -stage "$stage" -out "$out" -arches "${arches// /,}" -revision "$revision" \
-	-locks go.sum,tools/release/go.sum,deploy/container/debs.txt ${SIGN_KEY:+-sign-key "$SIGN_KEY"} \
+	-locks go.sum,agent/go.sum,tools/release/go.sum,deploy/container/debs.txt ${SIGN_KEY:+-sign-key "$SIGN_KEY"} \
 	-images holdfast,holdfast-agent "${packages[@]}"
 rm -rf "$stage"
 [ "$only" = images ] || [ -n "${SIGN_KEY:-}" ] || echo "release: SHA256SUMS is not signed: set SIGN_KEY to a secret key of minisign" >&2

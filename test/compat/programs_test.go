@@ -117,7 +117,7 @@ func ofPrograms(t *testing.T, holdfast string) baseline {
 			b["environment"] = append(b["environment"], "HOLDFAST_"+strings.ToUpper(key))
 		}
 	}
-	agent, err := program.Build{Package: "cmd/holdfast-agent"}.Into(t.Context(), t.TempDir())
+	agent, err := program.Build{Package: "agent/holdfast-agent"}.Into(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

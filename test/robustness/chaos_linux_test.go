@@ -152,7 +152,7 @@ func build(t *testing.T, race bool) executables {
 	if e.holdfast, err = b.Into(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if e.agent, err = (program.Build{Package: "cmd/holdfast-agent"}).Into(t.Context(), dir); err != nil {
+	if e.agent, err = (program.Build{Package: "agent/holdfast-agent"}).Into(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	return e

@@ -13,7 +13,7 @@ import (
 // enrolls installs agents on two hosts. One is unknown and enrolls with a token of its pool; the
 // inventory maps the other one to a machine.
 func (l *lab) enrolls(t *testing.T) {
-	agent, err := (program.Build{Package: "cmd/holdfast-agent", Version: "v0.0.2"}).Into(t.Context(),
+	agent, err := (program.Build{Package: "agent/holdfast-agent", Version: "v0.0.2"}).Into(t.Context(),
 		filepath.Join(l.dir, "agent"))
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type importRule struct {
 }
 
 // importRules is the import graph of CONTRIBUTING.md: proto ← fsm ← cluster ← {executor, server} ←
-// cmd, providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names
+// cmd, providers ← executor, proto ← client ← agent/holdfast-agent. A package that no line names
 // violates the layout.
 func importRules() []importRule {
 	// Causes of differences between peers that applied the same log: I/O, randomness and generated
@@ -97,13 +97,14 @@ func importRules() []importRule {
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
-		{part: "internal/facts/...", may: []string{"internal/facts/known"}, link: heavy},
-		{part: "internal/installer/...", may: []string{
-			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/imageformat",
-		},
-			tests: []string{"cluster/freeport"}, link: heavy},
-		{part: "cmd/holdfast-agent", may: []string{
-			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...", "internal/misfit",
+		{part: "internal/diskrule", may: []string{"proto/holdfast/..."}},
+		{part: "agent/facts/...", may: []string{"internal/facts/known"}, link: heavy},
+		{part: "agent/installer/...", may: []string{
+			"proto/holdfast/...", "client/...", "agent/facts/...", "internal/diskrule", "internal/imageformat",
+		}, tests: []string{"cluster/freeport"}, link: heavy},
+		{part: "agent/holdfast-agent", may: []string{
+			"proto/holdfast/...", "client/...", "agent/facts/...", "agent/installer/...", "internal/diskrule",
+			"internal/facts/known", "internal/misfit",
 		}, tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "internal/hardware", may: []string{
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
@@ -135,18 +136,18 @@ func importRules() []importRule {
 		}, never: tests},
 		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/describe",
 			"internal/localcluster", "providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
-		{part: "internal/bench/...", may: []string{
+		{part: "bench/holdfast-bench", may: []string{"client", "internal/cli/...", "bench/..."}},
+		{part: "bench/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
-			"internal/bench/...", "internal/wait",
+			"bench/...", "internal/wait",
 			"providers/...", "server/...",
 		}, tests: []string{"cmd/holdfast/serve", "internal/demo"}, never: tests},
-		{part: "cmd/holdfast-bench", may: []string{"client", "internal/cli/...", "internal/bench/..."}},
 		{part: "cmd/holdfast/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...",
 			"providers/...", "client/...",
 			"internal/...",
 		}, tests: []string{"fsm/fsmtest", "cluster/freeport"}, never: slices.Concat(tests,
-			[]string{module + "/internal/bench/..."}), link: []string{module + "/internal/bench/..."}},
+			[]string{module + "/bench/..."}), link: []string{module + "/bench/..."}},
 		{part: "test/work/countwork", may: []string{"fsm/fsmtest"}},
 		{part: "test/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...",
@@ -377,9 +378,9 @@ func TestCheckImports(t *testing.T) {
 			goPackage{ImportPath: module + "/executor", TestImports: []string{module + "/providers/fake", "os"}}, nil},
 		{"tests of the FSM read files", goPackage{ImportPath: module + "/fsm", TestImports: []string{"os", "math/rand/v2"}},
 			nil},
-		{"raft in the agent", goPackage{ImportPath: module + "/cmd/holdfast-agent",
+		{"raft in the agent", goPackage{ImportPath: module + "/agent/holdfast-agent",
 			Deps: []string{"fmt", "github.com/hashicorp/raft"}},
-			[]string{"cmd/holdfast-agent: must not link github.com/hashicorp/raft"}},
+			[]string{"agent/holdfast-agent: must not link github.com/hashicorp/raft"}},
 		{"the FSM in the SDK", goPackage{ImportPath: module + "/client", Deps: []string{module + "/fsm"}},
 			[]string{"client: must not link " + module + "/fsm"}},
 	}

@@ -35,6 +35,8 @@ func moduleRules() map[string][]string {
 		"proto":  nil,
 		"client": {"proto"},
 		".":      {"proto", "client"},
+		"agent":  {"proto", "client", "."},
+		"bench":  {"proto", "client", "."},
 		"test":   {"proto", "client", "."},
 	}
 }

@@ -22,7 +22,7 @@ var (
 func checkPlurals(files []source) []string {
 	var bad []string
 	for _, s := range files {
-		if s.isTest() || s.generated() || strings.HasPrefix(s.path, "internal/bench/") ||
+		if s.isTest() || s.generated() || strings.HasPrefix(s.path, "bench/") ||
 			strings.HasPrefix(s.path, "fsm/fsmtest/") || strings.HasPrefix(s.path, "tools/") {
 			continue
 		}
