@@ -49,6 +49,9 @@ func (r release) bill(binary string, raw []byte, out string) (err error) {
 	return nil
 }
 
+// noVersion is the version that Go gives to a directory, also to a module of a workspace.
+const noVersion = "(devel)"
+
 // parts returns Go and the modules that are linked into a binary. Those of this repository have its
 // version: they are replaced by directories, and a directory has none.
 func parts(info *buildinfo.BuildInfo, version string) []cyclonedx.Component {
@@ -56,11 +59,11 @@ func parts(info *buildinfo.BuildInfo, version string) []cyclonedx.Component {
 		component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), cyclonedx.ComponentTypeLibrary),
 	}
 	for _, m := range info.Deps {
-		for m.Replace != nil && m.Replace.Version != "" {
-			m = m.Replace
-		}
-		if m.Replace != nil {
+		switch {
+		case m.Version == noVersion, m.Replace != nil && m.Replace.Version == noVersion:
 			m = &debug.Module{Path: m.Path, Version: "v" + version}
+		case m.Replace != nil:
+			m = m.Replace
 		}
 		all = append(all, component(m.Path, m.Version, cyclonedx.ComponentTypeLibrary))
 	}
