@@ -117,7 +117,7 @@ func TestSettleRefuses(t *testing.T) {
 	}
 }
 
-// TestDevAlone checks that --dev is refused beside settings that it would ignore, from any source.
+// TestDevAlone checks that --dev is refused with settings that it would ignore, from any source.
 func TestDevAlone(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -127,8 +127,12 @@ func TestDevAlone(t *testing.T) {
 	}{
 		{[]string{"--dev"}, nil, "", ""},
 		{[]string{"--dev=false", "--data-dir=/d"}, nil, "", ""},
-		{[]string{"--dev", "--data-dir=/d"}, nil, "", "--data-dir /d: it has no effect beside --dev ("},
+		{[]string{"--dev", "--data-dir=/d"}, nil, "", "--data-dir /d: it has no effect with --dev ("},
 		{[]string{"--dev", "--join=10.0.0.1:1,10.0.0.2:1"}, nil, "", "--join 10.0.0.1:1,10.0.0.2:1: it"},
+		{[]string{"--dev", "--insecure=false"}, nil, "", "--insecure false: it has no effect with --dev ("},
+		{[]string{"--dev"}, nil, "insecure: false\n", "--insecure false: it"},
+		{[]string{"--dev", "--log-store=boltdb"}, nil, "", "--log-store boltdb: it"},
+		{[]string{"--dev", "--bootstrap-expect=1", "--insecure", "--join=", "--data-dir="}, nil, "", ""},
 		{[]string{"--dev"}, map[string]string{"HOLDFAST_BOOTSTRAP_EXPECT": "3"}, "", "--bootstrap-expect 3: it"},
 		{[]string{"--data-dir=/d"}, map[string]string{"HOLDFAST_DEV": "true"}, "", "leave one of them out"},
 		{[]string{"--dev"}, nil, "data_dir: /d\n", "--data-dir /d: it has no effect"},
