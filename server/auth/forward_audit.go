@@ -129,4 +129,6 @@ func ForNode(cfg Config, node Node, state State) (*Gate, *AuditForwarder, error)
 }
 
 // Register adds the service to which other peers report refusals and sessions.
-func (f *AuditForwarder) Register(s grpc.ServiceRegistrar) { internalv1.RegisterAuditForwarderServer(s, f) }
+func (f *AuditForwarder) Register(s grpc.ServiceRegistrar) {
+	internalv1.RegisterAuditForwarderServer(s, f)
+}

@@ -93,7 +93,7 @@ func TestSettleRefuses(t *testing.T) {
 		{"hint for certificates", base[:3], "--tls-cert (made by: holdfast tls cert create --peer n1)"},
 		{"TLS on a public address", append([]string{"--grpc-addr=0.0.0.0:7400"}, secure...), ""},
 		{"missing file", secure[:6], "set --gossip-key-file (made by: holdfast gossip keygen)"},
-		{"TLS and insecure", append([]string{"--insecure"}, secure...), "leave out --insecure, or --tls-ca"},
+		{"TLS and insecure", append([]string{"--insecure"}, secure...), "leave out --insecure or --dev, or --tls-ca"},
 		{"insecure on a public address", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
 		{"the danger before --join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--insecure",
 			"--grpc-addr=0.0.0.0:7400"}, "anybody who reaches that address could erase every machine"},
