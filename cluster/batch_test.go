@@ -69,7 +69,7 @@ func (l *fakeLog) sizes() []int {
 func command(t *testing.T, principal string) []byte {
 	t.Helper()
 	data, err := proto.Marshal(&internalv1.Command{FeatureLevel: 1, Principal: principal,
-		Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+		Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestCommandsCarryTheMonotonicClock(t *testing.T) {
 	ahead := timestamppb.New(time.Now().Add(365 * 24 * time.Hour))
 	for _, at := range []*timestamppb.Timestamp{nil, ahead, nil} {
 		if _, err := p.Node.Apply(t.Context(), &internalv1.Command{FeatureLevel: fsm.Level1, Time: at,
-			Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}); err != nil {
+			Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}}}); err != nil {
 			t.Fatal(err)
 		}
 		if off := time.Until(p.FSM.View().Now()).Abs(); off > time.Minute {

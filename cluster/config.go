@@ -105,9 +105,9 @@ type Config struct {
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
-	// BeatInterval is how long a leader may be idle before it proves that it can commit. It
+	// NoOpInterval is how long a leader may be idle before it proves that it can commit. It
 	// defaults to 5 s.
-	BeatInterval time.Duration
+	NoOpInterval time.Duration
 	// StallTimeout is how long a leader may fail to commit before Run returns ErrStalled.
 	// It defaults to 30 s.
 	StallTimeout time.Duration
@@ -184,7 +184,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.SnapshotThreshold, 8192)
 	setDefault(&c.SnapshotInterval, 30*time.Second)
 	setDefault(&c.TrailingLogs, 10240)
-	setDefault(&c.BeatInterval, 5*time.Second)
+	setDefault(&c.NoOpInterval, 5*time.Second)
 	setDefault(&c.StallTimeout, 30*time.Second)
 	setDefault(&c.keyInterval, gossip.KeyInterval)
 	setDefault(&c.snapshotCheckInterval, raftstore.CheckInterval)

@@ -35,7 +35,7 @@ func TestLeaderSendsWhileItWrites(t *testing.T) {
 	var last [3]atomic.Uint64
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
-		c.BeatInterval = time.Hour
+		c.NoOpInterval = time.Hour
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{lastEntry{l, &last[i]}, &hang[i], free} })
 	}})
 	leader := c.Leader()
@@ -80,7 +80,7 @@ func TestSingleVoterWritesInTime(t *testing.T) {
 	var hang atomic.Bool
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) {
-		c.BeatInterval = time.Hour
+		c.NoOpInterval = time.Hour
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang, free} })
 	}})
 	leader := c.Leader()

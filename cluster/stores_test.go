@@ -38,7 +38,7 @@ func TestWatchdogEndsLeaderWithHangingDisk(t *testing.T) {
 	var hang [3]atomic.Bool
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
-		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // long enough for a busy machine
+		c.NoOpInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // long enough for a busy machine
 		c.RaftMultiplier = 4                                                 // or a busy machine elects another leader
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
 	}})
@@ -49,7 +49,7 @@ func TestWatchdogEndsLeaderWithHangingDisk(t *testing.T) {
 	})
 	settled(t, c, 3)
 	at := leader.FSM.Applied()
-	clustertest.Eventually(t, 20*time.Second, "beats of an idle leader", func() error {
+	clustertest.Eventually(t, 20*time.Second, "no-ops of an idle leader", func() error {
 		if got := leader.FSM.Applied(); got < at+3 {
 			return fmt.Errorf("%d so far", got-at)
 		}

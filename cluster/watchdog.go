@@ -29,18 +29,18 @@ type watchdog struct {
 // slowApply is the time from which an entry that is being applied is logged as slow.
 const slowApply = time.Second
 
-// run commits a beat when the leader is idle. It stops the peer if nothing is committed for
+// run commits a no-op when the leader is idle. It stops the peer if nothing is committed for
 // StallTimeout. A slow Apply does not count: entries are committed meanwhile, and the next leader
 // would meet the same entry. It counts ticks instead of reading the clock, because a process that
 // was paused has not stalled.
 func (wd *watchdog) run(ctx context.Context) error {
-	every := min(wd.n.cfg.BeatInterval, wd.n.cfg.StallTimeout) / 5
+	every := min(wd.n.cfg.NoOpInterval, wd.n.cfg.StallTimeout) / 5
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var (
-		st    stall
-		slow  uint64 // index of the entry that was logged as slow
-		beats = make(chan struct{}, 1)
+		st      stall
+		slow    uint64 // index of the entry that was logged as slow
+		pending = make(chan struct{}, 1)
 	)
 	for {
 		select {
@@ -55,8 +55,8 @@ func (wd *watchdog) run(ctx context.Context) error {
 			return fmt.Errorf("%w: nothing committed for %v as the leader: check the disk under %s",
 				ErrStalled, st.idle, wd.n.cfg.DataDir)
 		}
-		if _, ok := wd.n.terms.current(); ok && st.idle >= wd.n.cfg.BeatInterval {
-			wd.beat(ctx, beats)
+		if _, ok := wd.n.terms.current(); ok && st.idle >= wd.n.cfg.NoOpInterval {
+			wd.noOp(ctx, pending)
 		}
 	}
 }
@@ -89,17 +89,17 @@ func (wd *watchdog) noteSlow(last uint64) uint64 {
 	return a.log.Index
 }
 
-// beat proposes a command that changes nothing, unless one is pending.
-func (wd *watchdog) beat(ctx context.Context, beats chan struct{}) {
+// noOp proposes a command that changes nothing, unless one is pending.
+func (wd *watchdog) noOp(ctx context.Context, pending chan struct{}) {
 	select {
-	case beats <- struct{}{}:
+	case pending <- struct{}{}:
 	default:
 		return
 	}
 	go func() { // ends with the commit, or with ctx
-		defer func() { <-beats }()
+		defer func() { <-pending }()
 		err := wd.n.committer.commit(ctx, &internalv1.Command{
-			Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+			Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}},
 		})
 		if err != nil && ctx.Err() == nil {
 			wd.n.log.Debug("no-op of the watchdog not committed", "error", err)

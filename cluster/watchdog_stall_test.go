@@ -40,13 +40,13 @@ func TestStall(t *testing.T) {
 
 // TestKindsOfEntry checks that a slow entry is named by its commands.
 func TestKindsOfEntry(t *testing.T) {
-	beat := &internalv1.Command{Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}
-	data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{beat, beat, beat, beat}})
+	noOp := &internalv1.Command{Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}}}
+	data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{noOp, noOp, noOp, noOp}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := applying{log: &raft.Log{Data: data}}
-	if got, want := a.kinds(), "beat, beat, beat, and 1 more"; got != want {
+	if got, want := a.kinds(), "no_op, no_op, no_op, and 1 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

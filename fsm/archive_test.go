@@ -34,7 +34,7 @@ func TestArchiveRun(t *testing.T) {
 		"INVALID_FIELD")
 	refused(t, p, archive(func(c *internalv1.ArchiveRun) { c.Object = "" }), fsm.InvalidArgument, "INVALID_FIELD")
 
-	want, events := getRun(t, p, run), p.View().LastEvent()
+	want, events := getRun(t, p, run), p.View().LastRunEvent()
 	compact := &internalv1.CompactRunLog{RunId: run, Block: p.View().LogBlocks(run)[0]}
 	again := archive(nil)
 	do(t, p, again)
@@ -42,8 +42,8 @@ func TestArchiveRun(t *testing.T) {
 	want.Archive = &holdfastv1.RunArchive{Object: "runs/x", SizeBytes: 10, Sha256: sum[:],
 		ArchivedAt: p.View().Meta().GetNow()}
 	same(t, "run", want, getRun(t, p, run))
-	if n := len(p.View().LogBlocks(run)); n != 0 || p.View().LastEvent() != events {
-		t.Errorf("%d blocks of log are left, events went from %d to %d", n, events, p.View().LastEvent())
+	if n := len(p.View().LogBlocks(run)); n != 0 || p.View().LastRunEvent() != events {
+		t.Errorf("%d blocks of log are left, events went from %d to %d", n, events, p.View().LastRunEvent())
 	}
 	same(t, "a request that is repeated", want, start(t, p, "m", "request-1", "", "plan/x"))
 	do(t, p, again) // by the next leader: no effect

@@ -67,7 +67,7 @@ func TestBrake(t *testing.T) {
 			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the release of plan plan/x: "+
 				got.GetBrake().GetFailure() {
 				t.Errorf("a run that waits says %q", run.GetWaitingFor())
-			} else if e, err := p.View().Events(p.View().LastEvent()-1, 1); err != nil ||
+			} else if e, err := p.View().RunEvents(p.View().LastRunEvent()-1, 1); err != nil ||
 				p.View().Readable(e[0].GetSnapshot()).GetWaitingFor() != run.GetWaitingFor() {
 				t.Errorf("got event %v, %v, want it to wait for %q", e, err, run.GetWaitingFor())
 			}

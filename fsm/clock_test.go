@@ -38,7 +38,7 @@ func (k *ticker) pass(d time.Duration, ops ...*internalv1.Command) {
 	k.uptime += d
 	k.right = k.right.Add(d)
 	if len(ops) == 0 {
-		ops = []*internalv1.Command{fsmtest.Command(&internalv1.Beat{})}
+		ops = []*internalv1.Command{fsmtest.Command(&internalv1.NoOp{})}
 	}
 	for _, c := range ops {
 		c.Time, c.UptimeMs = timestamppb.New(k.right.Add(k.wall)), k.uptime.Milliseconds()

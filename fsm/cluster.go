@@ -25,10 +25,10 @@ func initCluster(t *core.Tx, c *internalv1.InitCluster) *Error {
 		return refuse(AlreadyExists, "CLUSTER_EXISTS", "the cluster already has the id %s", id)
 	}
 	t.Meta.ClusterId = c.GetClusterId()
-	if t.Meta.GetLastNews() == 0 {
+	if t.Meta.GetLastEvent() == 0 {
 		// A watcher of an empty cluster needs a cursor to resume from, and zero would mean
 		// "from now on".
-		t.Meta.LastNews, t.Meta.FirstNews = 1, 2
+		t.Meta.LastEvent, t.Meta.FirstEvent = 1, 2
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func commandList(stage *backup.Cache) []command {
 			byName("peers", func(c *internalv1.PutPeer) string { return c.GetPeer().GetId() })),
 		changes((*internalv1.Command).GetRemovePeer, removePeer, byName("peers", (*internalv1.RemovePeer).GetId)),
 		changes((*internalv1.Command).GetAdmitPeer, admitPeer, byName("peers", (*internalv1.AdmitPeer).GetId)),
-		changes((*internalv1.Command).GetBeat, func(*core.Tx, *internalv1.Beat) *Error { return nil }, ofCluster),
+		changes((*internalv1.Command).GetNoOp, func(*core.Tx, *internalv1.NoOp) *Error { return nil }, ofCluster),
 		changes((*internalv1.Command).GetCompareClocks, compareClocks, ofCluster).fenced(),
 		changes((*internalv1.Command).GetResetClock, resetClock,
 			everything[*internalv1.ResetClock]("clock")),

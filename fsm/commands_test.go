@@ -79,7 +79,7 @@ func TestRaiseToNewLevel(t *testing.T) {
 	}
 	raise := &internalv1.Command{FeatureLevel: Level1, Op: &internalv1.Command_RaiseFeatureLevel{
 		RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: testLevel}}}
-	noOp := &internalv1.Command{FeatureLevel: testLevel, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}
+	noOp := &internalv1.Command{FeatureLevel: testLevel, Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}}}
 	f := newAtTestLevel()
 	if f.View().Has(testLevel) {
 		t.Error("a new state has the level")

@@ -35,7 +35,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 			Steps: []*holdfastv1.Step{fsmtest.Step("ssh"), s}}})
 	}
 	noOp := func(change func(*internalv1.Command)) *internalv1.Command {
-		c := fsmtest.Command(&internalv1.Beat{})
+		c := fsmtest.Command(&internalv1.NoOp{})
 		change(c)
 		return c
 	}
@@ -47,7 +47,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 		{"no operation", &internalv1.Command{}},
 		{"operation", future(&internalv1.Command{})},
 		{"field of the command", future(noOp(func(*internalv1.Command) {}))},
-		{"field of the operation", fsmtest.Command(future(&internalv1.Beat{}))},
+		{"field of the operation", fsmtest.Command(future(&internalv1.NoOp{}))},
 		{"field of the time",
 			noOp(func(c *internalv1.Command) { c.Time = future(&timestamppb.Timestamp{Seconds: 1_769_699_400}) })},
 		{"nested field", register(&holdfastv1.Machine{MachineId: "m", Spec: future(&holdfastv1.MachineSpec{Rack: "r7"})})},
@@ -87,7 +87,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 			if p.View() != view || p.Applied() != view.Index() {
 				t.Error("the entry was applied in part")
 			}
-			if rs := p.Propose(fsmtest.Command(&internalv1.Beat{})); rs != nil || p.Applied() != view.Index() {
+			if rs := p.Propose(fsmtest.Command(&internalv1.NoOp{})); rs != nil || p.Applied() != view.Index() {
 				t.Error("a halted FSM goes on")
 			}
 			p.Observe(p.Index+1, 9)
@@ -111,7 +111,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 				t.Error("ignorable: the command after it was not applied")
 			}
 			want := &fsmtest.Dump{Meta: proto.CloneOf(before.Meta), Records: before.Records}
-			want.Meta.LastNews++ // of the deleted machine
+			want.Meta.LastEvent++ // of the deleted machine
 			if diff := want.Diff(dump(t, q)); strings.Contains(diff, "meta") {
 				t.Errorf("ignorable: %s", diff)
 			}
@@ -120,7 +120,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 }
 
 func TestUnknownEntriesHalt(t *testing.T) {
-	entry := fsmtest.Encode(fsmtest.Command(&internalv1.Beat{}))
+	entry := fsmtest.Encode(fsmtest.Command(&internalv1.NoOp{}))
 	for name, data := range map[string][]byte{
 		"not an entry":         []byte("\xff\xff"),
 		"cut":                  entry[:len(entry)-1],
@@ -148,10 +148,10 @@ func badString() []byte {
 func TestSkippedCommandsMoveTheClock(t *testing.T) {
 	older, newer := fsmtest.NewPeer(), fsmtest.NewPeer()
 	late := timestamppb.New(older.Now.Add(1000e9))
-	skipped := future(fsmtest.Command(&internalv1.Beat{}))
+	skipped := future(fsmtest.Command(&internalv1.NoOp{}))
 	skipped.Time, skipped.Ignorable = late, true
 	older.Propose(skipped)
-	known := fsmtest.Command(&internalv1.Beat{})
+	known := fsmtest.Command(&internalv1.NoOp{})
 	known.Time, known.Ignorable = late, true
 	newer.Propose(known)
 	for _, p := range []*fsmtest.Peer{older, newer} {

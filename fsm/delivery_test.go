@@ -125,7 +125,7 @@ func TestDeliveryIsForgotten(t *testing.T) {
 	many := make([]*internalv1.Command, 1000)
 	for n := range 40 {
 		for i := range many {
-			many[i] = fsmtest.Command(&internalv1.Beat{})
+			many[i] = fsmtest.Command(&internalv1.NoOp{})
 			many[i].Delivery = &internalv1.Delivery{Id: fmt.Sprintf("b%d", n*1000+i)}
 			many[i].Time = timestamppb.New(p.Now)
 		}

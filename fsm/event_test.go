@@ -56,7 +56,7 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 	step("cancel requested", func() { do(t, p, &internalv1.CancelRun{RunId: run, Reason: "why not"}) })
 	step("run canceled: canceled: why not", func() { end(t, p, run, canceled) })
 
-	got, err := p.View().Events(0, 1000)
+	got, err := p.View().RunEvents(0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 		for limit := 1; limit <= len(want)+1; limit++ {
 			var cursors []uint64
 			for at := after; ; {
-				page, err := p.View().Events(at, limit)
+				page, err := p.View().RunEvents(at, limit)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,14 +91,14 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 			}
 		}
 	}
-	if none, err := p.View().Events(0, 0); err != nil || len(none) != 0 {
+	if none, err := p.View().RunEvents(0, 0); err != nil || len(none) != 0 {
 		t.Errorf("a page of none: got %v, %v", none, err)
 	}
 }
 
 func gone(t *testing.T, v *fsm.View, cursor uint64) {
 	t.Helper()
-	_, err := v.Events(cursor, 1)
+	_, err := v.RunEvents(cursor, 1)
 	var e *fsm.Error
 	if !errors.As(err, &e) || e.Code != fsm.OutOfRange || e.Reason != fsm.ReasonCursorGone {
 		t.Errorf("events after %d: got %v, want CURSOR_GONE", cursor, err)
@@ -107,14 +107,14 @@ func gone(t *testing.T, v *fsm.View, cursor uint64) {
 
 func TestCursorsThatWereNeverGivenOut(t *testing.T) {
 	p := fsmtest.NewPeer()
-	if es, err := p.View().Events(0, 10); err != nil || len(es) != 0 || p.View().LastEvent() != 0 {
-		t.Errorf("no events yet: got %v, %v, last %d", es, err, p.View().LastEvent())
+	if es, err := p.View().RunEvents(0, 10); err != nil || len(es) != 0 || p.View().LastRunEvent() != 0 {
+		t.Errorf("no events yet: got %v, %v, last %d", es, err, p.View().LastRunEvent())
 	}
 	gone(t, p.View(), 1)
 	gone(t, p.View(), ^uint64(0))
 	register(t, p, "m", ready)
 	start(t, p, "m", "request-1", "REBOOT", "")
-	if es, err := p.View().Events(1, 10); err != nil || len(es) != 0 {
+	if es, err := p.View().RunEvents(1, 10); err != nil || len(es) != 0 {
 		t.Errorf("after the last: got %v, %v", es, err)
 	}
 	gone(t, p.View(), 2)
@@ -125,13 +125,13 @@ func TestEventsAreKeptWithinBounds(t *testing.T) {
 	// Applying so many is slow, so the first ones come from a snapshot.
 	const before = kept - 10
 	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1,
-		Meta: &internalv1.Meta{AppliedIndex: 1, FeatureLevel: 1, FirstEvent: 1, LastEvent: before}}}
+		Meta: &internalv1.Meta{AppliedIndex: 1, FeatureLevel: 1, FirstRunEvent: 1, LastRunEvent: before}}}
 	for i := uint64(1); i <= before; i++ {
 		value, err := proto.Marshal(&holdfastv1.RunEvent{Cursor: i})
 		if err != nil {
 			t.Fatal(err)
 		}
-		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_EVENTS,
+		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_RUN_EVENTS,
 			Key: fmt.Sprintf("%016x", i), Value: value})
 	}
 	p := &fsmtest.Peer{FSM: fsm.New(), Index: 1, Now: fsmtest.NewPeer().Now}
@@ -143,16 +143,16 @@ func TestEventsAreKeptWithinBounds(t *testing.T) {
 	plan(t, p, "plan/x", "reboot")
 	start(t, p, "m", "request-1", "", "plan/x")
 	begin(t, p, "run-request-1")
-	for p.View().LastEvent() < kept+20 {
+	for p.View().LastRunEvent() < kept+20 {
 		v := p.View()
 		first := uint64(1)
-		if v.LastEvent() > kept {
-			first = v.LastEvent() - kept + 1
+		if v.LastRunEvent() > kept {
+			first = v.LastRunEvent() - kept + 1
 		}
-		if got := v.Meta().GetFirstEvent(); got != first {
-			t.Fatalf("at %d: first event %d, want %d", v.LastEvent(), got, first)
+		if got := v.Meta().GetFirstRunEvent(); got != first {
+			t.Fatalf("at %d: first event %d, want %d", v.LastRunEvent(), got, first)
 		}
-		if es, err := v.Events(first-1, 2); err != nil || len(es) != 2 || es[0].GetCursor() != first {
+		if es, err := v.RunEvents(first-1, 2); err != nil || len(es) != 2 || es[0].GetCursor() != first {
 			t.Errorf("from the first event on: got %v, %v", es, err)
 		}
 		if first > 1 {
@@ -167,7 +167,7 @@ func TestEventsAreKeptWithinBounds(t *testing.T) {
 	}
 	n := 0
 	for key := range dump(t, p).Records {
-		if strings.HasPrefix(key, "EVENTS/") {
+		if strings.HasPrefix(key, "RUN_EVENTS/") {
 			n++
 		}
 	}

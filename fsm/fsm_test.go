@@ -27,7 +27,7 @@ func TestApplyAnswersEachCommand(t *testing.T) {
 	rs := p.Propose(
 		fsmtest.Command(registerOp("m-1", nil)),
 		fsmtest.Command(registerOp("", nil)),
-		fsmtest.Command(&internalv1.Beat{}),
+		fsmtest.Command(&internalv1.NoOp{}),
 		fsmtest.Command(startOp("m-1", "request-1", "REBOOT", "")),
 	)
 	if len(rs) != 4 || rs[0].Err != nil || rs[1].Err == nil || rs[2].Err != nil || rs[3].Err != nil {
@@ -109,7 +109,7 @@ func TestWaitApplied(t *testing.T) {
 			if done {
 				t.Fatalf("returned at %d, before %d", p.Index, target)
 			}
-			p.Do(&internalv1.Beat{})
+			p.Do(&internalv1.NoOp{})
 		}
 		synctest.Wait()
 		if !done {
@@ -183,7 +183,7 @@ func everything(t *testing.T, v *fsm.View) []proto.Message {
 			ms = append(ms, r)
 		}
 	}
-	events, err := v.Events(0, 1000)
+	events, err := v.RunEvents(0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestChangedMessagesAreFound(t *testing.T) {
 			}
 		},
 		"run in an event": func(v *fsm.View, _ fsm.Result) {
-			es, _ := v.Events(0, 1)
+			es, _ := v.RunEvents(0, 1)
 			es[0].Snapshot.WaitingFor = "x"
 		},
 		"history": func(v *fsm.View, _ fsm.Result) {

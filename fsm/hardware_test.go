@@ -132,7 +132,7 @@ func TestConsoleIsConcurrent(t *testing.T) {
 	register(t, p, "m", ready)
 	console := start(t, p, "m", "c-1", "", "plan/console")
 	m, _ := p.View().Machine("m")
-	if !console.GetBeside() || m.GetStatus().GetActiveRunId() != "" ||
+	if !console.GetConcurrent() || m.GetStatus().GetActiveRunId() != "" ||
 		m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY {
 		t.Errorf("console %v, machine %v", console, m.GetStatus())
 	}

@@ -230,7 +230,7 @@ func TestConflictStopsErasing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := nodePeer(t)
 			register(t, p, "m", ready)
-			news := p.View().LastNews()
+			event := p.View().LastEvent()
 			tt.begin(t, p)
 			for _, id := range tt.both {
 				if p.View().ConflictOf(getMachine(t, p, id)) == "" {
@@ -258,7 +258,7 @@ func TestConflictStopsErasing(t *testing.T) {
 			if diff := cmp.Diff(want, conflictAudit(p)); diff != "" {
 				t.Errorf("audit trail (-want +got):\n%s", diff)
 			}
-			events, err := p.View().News(news, 1000)
+			events, err := p.View().Events(event, 1000)
 			n := 0
 			for _, e := range events {
 				if e.GetType() == "machine.condition" && strings.Contains(e.GetChange().GetTo(), identityOf) {

@@ -57,7 +57,7 @@ func TestFileFollowsItsState(t *testing.T) {
 // TestDamageNamesItsTable checks that the error of a damaged page has its place and its table.
 func TestDamageNamesItsTable(t *testing.T) {
 	file := backup(t, manyPages(t).View())
-	const tables = `(?i:machines|plans|history|news)`
+	const tables = `(?i:machines|plans|history|events)`
 	names := regexp.MustCompile(`record \d+, after one of ` + tables + `:|record ".*" of ` + tables)
 	for _, at := range []int{len(file) / 4, len(file) / 2, len(file) * 3 / 4} {
 		bad := bytes.Clone(file)

@@ -57,7 +57,7 @@ func apply(p *fsmtest.Peer, c *internalv1.Command) (fsm.Result, error) {
 	for line := range strings.Lines(diff) {
 		// Events and history are immutable. (No log here is long enough for events to be
 		// dropped.)
-		if (strings.HasPrefix(line, "EVENTS/") || strings.HasPrefix(line, "HISTORY/") ||
+		if (strings.HasPrefix(line, "RUN_EVENTS/") || strings.HasPrefix(line, "HISTORY/") ||
 			strings.HasPrefix(line, "AUDIT/")) && !strings.Contains(line, "is new") {
 			return r, fmt.Errorf("written over: %s", line)
 		}

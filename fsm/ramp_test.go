@@ -147,7 +147,7 @@ func TestRampRules(t *testing.T) {
 		p, waiting := grown(t)
 		for range 121 { // a single command cannot move the clock far
 			p.Now = p.Now.Add(30 * time.Second)
-			do(t, p, &internalv1.Beat{})
+			do(t, p, &internalv1.NoOp{})
 		}
 		begin(t, p, waiting[0])
 		if got := limit(p, "ubuntu"); got != 5 {

@@ -53,17 +53,17 @@ const recoverGap = 1 << 32
 // still deliver pending events.
 func moveCursors(t *core.Tx) {
 	m := t.Meta
-	t.Events.Rewrite(func(e *holdfastv1.RunEvent) { e.Cursor += recoverGap })
+	t.RunEvents.Rewrite(func(e *holdfastv1.RunEvent) { e.Cursor += recoverGap })
 	t.ServiceEvents.Rewrite(func(e *holdfastv1.ServiceEvent) { e.Cursor += recoverGap })
-	t.News.Rewrite(func(e *holdfastv1.Event) { e.Cursor += recoverGap })
+	t.Events.Rewrite(func(e *holdfastv1.Event) { e.Cursor += recoverGap })
 	for w := range collected(t.Webhooks) {
 		w.Cursor += recoverGap
 		t.Webhooks.Put(w)
 	}
-	m.LastEvent, m.FirstEvent = m.GetLastEvent()+recoverGap, max(1, m.GetFirstEvent())+recoverGap
+	m.LastRunEvent, m.FirstRunEvent = m.GetLastRunEvent()+recoverGap, max(1, m.GetFirstRunEvent())+recoverGap
 	m.LastServiceEvent, m.FirstServiceEvent = m.GetLastServiceEvent()+recoverGap,
 		max(1, m.GetFirstServiceEvent())+recoverGap
-	m.LastNews, m.FirstNews = m.GetLastNews()+recoverGap, max(1, m.GetFirstNews())+recoverGap
+	m.LastEvent, m.FirstEvent = m.GetLastEvent()+recoverGap, max(1, m.GetFirstEvent())+recoverGap
 }
 
 // collected returns copies of the rows of a table, which may be changed during the iteration.

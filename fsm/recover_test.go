@@ -23,17 +23,17 @@ func TestRecoverCursors(t *testing.T) {
 	}
 	start(t, lost, "m2", "r2", "", "p") // only the lost majority has these
 	finish(t, lost, "run-r2", succeeded)
-	cursor, news := lost.View().LastEvent(), lost.View().LastNews()
+	cursor, event := lost.View().LastRunEvent(), lost.View().LastEvent()
 
 	before := survivor.View()
 	if _, err := survivor.Recover("c2", "majority lost"); err != nil {
 		t.Fatal(err)
 	}
-	es, err := survivor.View().Events(survivor.View().LastEvent()-1, 10)
+	es, err := survivor.View().RunEvents(survivor.View().LastRunEvent()-1, 10)
 	if err != nil || len(es) != 1 || es[0].GetSnapshot().GetRunId() != "run-r1" {
 		t.Errorf("the newest event is not that of the run that has FAILED: %v, %v", es, err)
 	}
-	if got, want := survivor.View().LastEvent()-before.LastEvent(), uint64(1<<32+1); got != want {
+	if got, want := survivor.View().LastRunEvent()-before.LastRunEvent(), uint64(1<<32+1); got != want {
 		t.Errorf("cursors of events moved by %d, want %d", got, want)
 	}
 	q := &fsmtest.Peer{FSM: survivor, Index: survivor.Applied(), Now: lost.Now}
@@ -43,11 +43,11 @@ func TestRecoverCursors(t *testing.T) {
 		finish(t, q, "run-after-"+m, succeeded)
 	}
 	v := survivor.View()
-	if es, err := v.Events(cursor, 100); err == nil {
+	if es, err := v.RunEvents(cursor, 100); err == nil {
 		t.Errorf("events after cursor %d of the lost peer: got %d, want OUT_OF_RANGE", cursor, len(es))
 	}
-	if ns, err := v.News(news, 100); err == nil {
-		t.Errorf("news after cursor %d of the lost peer: got %d, want OUT_OF_RANGE", news, len(ns))
+	if ns, err := v.Events(event, 100); err == nil {
+		t.Errorf("event after cursor %d of the lost peer: got %d, want OUT_OF_RANGE", event, len(ns))
 	}
 	if _, err := v.ServiceEvents(before.LastServiceEvent()+1, 100); err == nil {
 		t.Error("service events after a cursor of the lost peer: want OUT_OF_RANGE")

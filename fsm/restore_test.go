@@ -103,7 +103,7 @@ func TestRestoreEndsRuns(t *testing.T) {
 	if r.Err == nil || r.Err.Reason != fsm.ReasonRunsActive {
 		t.Fatalf("restore with an active run: got %v, want %s", r.Err, fsm.ReasonRunsActive)
 	}
-	last := p.View().LastEvent()
+	last := p.View().LastRunEvent()
 	p.Lead(7)
 	if r = p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r2", AbandonRuns: true}); r.Err != nil {
 		t.Fatal(r.Err)
@@ -122,7 +122,7 @@ func TestRestoreEndsRuns(t *testing.T) {
 	if e := p.View().Meta().GetEpoch(); e != 7 {
 		t.Errorf("epoch: got %d, want 7: it never goes down", e)
 	}
-	if _, err := p.View().Events(last, 10); err == nil {
+	if _, err := p.View().RunEvents(last, 10); err == nil {
 		t.Error("a watcher with a cursor of before goes on as if nothing had happened")
 	}
 	out := r.Value.(*holdfastv1.RestoreSnapshotResponse)
@@ -216,7 +216,7 @@ func TestRestoreMovesWebhooksOn(t *testing.T) {
 	file := backup(t, p.View())
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-late"}})
 	do(t, p, &internalv1.DeleteWebhook{Name: "chat"})
-	before := p.View().LastNews()
+	before := p.View().LastEvent()
 	if r := p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -225,10 +225,10 @@ func TestRestoreMovesWebhooksOn(t *testing.T) {
 	if !ok || w.GetCursor() <= before || w.GetMissed() != 0 {
 		t.Errorf("the webhook is %v, want it after event %d", w, before)
 	}
-	if _, err := v.News(before, 1); err == nil {
+	if _, err := v.Events(before, 1); err == nil {
 		t.Error("who watches from before goes on as if nothing had happened")
 	}
-	if _, err := v.News(w.GetCursor(), 1); err != nil {
+	if _, err := v.Events(w.GetCursor(), 1); err != nil {
 		t.Errorf("the webhook cannot go on: %v", err)
 	}
 }
@@ -374,7 +374,7 @@ func TestRestoreProperty(t *testing.T) {
 		}
 		a, b := before.Meta(), p.View().Meta()
 		if b.GetEpoch() < a.GetEpoch() || b.GetNow().AsTime().Before(a.GetNow().AsTime()) ||
-			b.GetLastEvent() <= a.GetLastEvent() || b.GetLeaseClockMs() < a.GetLeaseClockMs() ||
+			b.GetLastRunEvent() <= a.GetLastRunEvent() || b.GetLeaseClockMs() < a.GetLeaseClockMs() ||
 			b.GetAppliedIndex() <= a.GetAppliedIndex() || b.GetClusterId() != a.GetClusterId() {
 			rt.Fatalf("something went back: %v, then %v", a, b)
 		}

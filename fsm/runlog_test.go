@@ -67,7 +67,7 @@ func readsFromAnywhere(t *testing.T, p *fsmtest.Peer, run, want string) {
 
 func TestAppendLog(t *testing.T) {
 	p, run, other := logging(t)
-	events := p.View().LastEvent()
+	events := p.View().LastRunEvent()
 	const first, second, third = "grüße\n", "zwei\n", "日本語\n"
 	at := int64(len(first + second))
 	do(t, p, appendOp(logAppend(run, 0, first, second), logAppend(other, 0, "other\n")))
@@ -82,7 +82,7 @@ func TestAppendLog(t *testing.T) {
 	}
 	readsFromAnywhere(t, p, run, first+second+third)
 	readsFromAnywhere(t, p, other, "other\n")
-	if p.View().LastEvent() != events {
+	if p.View().LastRunEvent() != events {
 		t.Error("an append made an event")
 	}
 	if r := getRun(t, p, run); r.GetRevision() != p.Index {

@@ -110,7 +110,7 @@ func TestSessionsAreBounded(t *testing.T) {
 		t.Error("a session that has not expired was dropped")
 	}
 	p.Now = p.Now.Add(2 * time.Hour)
-	do(t, p, &internalv1.Beat{})
+	do(t, p, &internalv1.NoOp{})
 	due := p.View().DueSessions(p.Now, 1000)
 	do(t, p, &internalv1.DropSessions{SessionIds: due})
 	if got := p.View().Sizes()["sessions"]; len(due) != 65 || got != 0 {
@@ -223,7 +223,7 @@ func TestConsoleRecord(t *testing.T) {
 		want  bool
 	}{{50 * time.Second, true}, {20 * time.Second, false}} {
 		p.Now = p.Now.Add(tt.after)
-		do(t, p, &internalv1.Beat{})
+		do(t, p, &internalv1.NoOp{})
 		do(t, p, &internalv1.DropConsoles{SessionIds: []string{"con-1"}})
 		if _, ok := p.View().ConsoleSession("con-1"); ok != tt.want {
 			t.Errorf("after %s more: kept %t, want %t", tt.after, ok, tt.want)

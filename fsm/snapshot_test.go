@@ -241,7 +241,7 @@ func TestRestoreRefusesUnknownRecords(t *testing.T) {
 func TestHaltedFSMNeitherSnapshotsNorRestores(t *testing.T) {
 	p := populated(t)
 	whole := snapshotBytes(t, p.FSM)
-	p.Propose(&internalv1.Command{FeatureLevel: fsm.FeatureLevel + 1, Op: fsmtest.Command(&internalv1.Beat{}).GetOp()})
+	p.Propose(&internalv1.Command{FeatureLevel: fsm.FeatureLevel + 1, Op: fsmtest.Command(&internalv1.NoOp{}).GetOp()})
 	if s, err := p.Snapshot(); err == nil || s != nil || !errors.Is(err, p.HaltError()) {
 		t.Errorf("Snapshot: got %v, %v, want the halt error %v", s, err, p.HaltError())
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// newsTypes returns the types of all events, oldest first.
-func newsTypes(t *testing.T, p *fsmtest.Peer) []string {
+// eventTypes returns the types of all events, oldest first.
+func eventTypes(t *testing.T, p *fsmtest.Peer) []string {
 	t.Helper()
 	v := p.View()
-	events, err := v.News(max(v.FirstNews(), 1)-1, 1000)
+	events, err := v.Events(max(v.FirstEvent(), 1)-1, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func newsTypes(t *testing.T, p *fsmtest.Peer) []string {
 	return types
 }
 
-func TestNews(t *testing.T) {
+func TestEvents(t *testing.T) {
 	p := fsmtest.NewPeer()
 	p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 		Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{BmcEndpoint: "bmc"}}})
@@ -38,19 +38,19 @@ func TestNews(t *testing.T) {
 	p.Do(&internalv1.RegisterService{NewId: "550e8400-e29b-41d4-a716-446655440000", TtlMs: 90_000,
 		Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}})
 	p.Do(&internalv1.DeleteMachine{MachineId: "m-1"})
-	got := newsTypes(t, p)
+	got := eventTypes(t, p)
 	for _, want := range []string{"machine.inventory", "machine.phase", "run.pending", "run.canceled", "service.active"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("got %v, want %s among them", got, want)
 		}
 	}
 	v := p.View()
-	for _, cursor := range []uint64{v.LastNews() + 1, ^uint64(0)} {
-		if _, err := v.News(cursor, 1); err == nil {
+	for _, cursor := range []uint64{v.LastEvent() + 1, ^uint64(0)} {
+		if _, err := v.Events(cursor, 1); err == nil {
 			t.Errorf("got events after %d, which never was", cursor)
 		}
 	}
-	events, _ := v.News(v.LastNews()-1, 10)
+	events, _ := v.Events(v.LastEvent()-1, 10)
 	if len(events) != 1 || events[0].GetMachineId() != "m-1" || events[0].GetChange().GetTo() != "deleted" ||
 		events[0].GetIndex() != v.Index() || events[0].GetAt() == nil {
 		t.Errorf("got %v, want the deletion of m-1", events)
@@ -58,21 +58,21 @@ func TestNews(t *testing.T) {
 }
 
 // A watch that begins in an empty cluster and is interrupted resumes after the cursor it got.
-func TestNewsOfANewCluster(t *testing.T) {
+func TestEventsOfANewCluster(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c-1"})
-	cursor := p.View().LastNews()
+	cursor := p.View().LastEvent()
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
-	events, err := p.View().News(cursor, 10)
+	events, err := p.View().Events(cursor, 10)
 	if cursor == 0 || err != nil || len(events) == 0 || events[0].GetCursor() != cursor+1 {
 		t.Errorf("got %v, %v after cursor %d; want the events of m-1 after one that is not 0", events, err, cursor)
 	}
 }
 
-func TestNewsOfARunIsSmall(t *testing.T) {
+func TestEventOfARunIsSmall(t *testing.T) {
 	p := populated(t)
 	v := p.View()
-	events, err := v.News(v.FirstNews()-1, 1000)
+	events, err := v.Events(v.FirstEvent()-1, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestWebhook(t *testing.T) {
 		}
 		return &internalv1.PutWebhook{Webhook: w}
 	}
-	begin := p.View().LastNews()
+	begin := p.View().LastEvent()
 	w := do(t, p, put(nil)).(*holdfastv1.Webhook)
 	if w.GetCursor() != begin || w.GetFailures() != 0 || w.GetMissed() != 0 || w.GetBehind() != 0 ||
 		w.GetCreatedAt() == nil {
@@ -145,7 +145,7 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("the same once more at %d changed it: %v", revision, again)
 	}
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m-1"})
-	last := p.View().LastNews()
+	last := p.View().LastEvent()
 	if last != begin+1 {
 		t.Fatalf("events end at %d, want %d", last, begin+1)
 	}

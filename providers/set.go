@@ -91,19 +91,25 @@ type Set struct {
 // NewSet builds every configured instance with the factory of its kind.
 func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
 	s := &Set{byName: make(map[string]Provider, len(configs)), configs: make(map[string]Config, len(configs))}
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		f, ok := factories[c.Kind]
 		if !ok {
-			return nil, fmt.Errorf("configure provider %q: kind %q is not one of %s", name, c.Kind,
-				strings.Join(slices.Sorted(maps.Keys(factories)), ", "))
+			errs = append(errs, fmt.Errorf("configure provider %q: kind %q is not one of %s", name, c.Kind,
+				strings.Join(slices.Sorted(maps.Keys(factories)), ", ")))
+			continue
 		}
 		p, err := f(name, c.Raw, log.With("provider", name))
 		if err != nil {
-			return nil, fmt.Errorf("configure provider %q: %w", name, err)
+			errs = append(errs, fmt.Errorf("configure provider %q: %w", name, err))
+			continue
 		}
 		c.Raw = nil
 		s.byName[name], s.configs[name] = p, c
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	return s, nil
 }

@@ -26,7 +26,7 @@ func TestWatchEvents(t *testing.T) {
 	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	n.Machine(t, "m-1")
-	before := n.Peer.View().LastNews()
+	before := n.Peer.View().LastEvent()
 
 	now := watchEvents(t, c, "", 0)
 	bookmark, err := now.Recv()
@@ -35,7 +35,7 @@ func TestWatchEvents(t *testing.T) {
 	}
 	n.Start(t, "m-1", "run-1", "")
 	n.Finish(t, "run-1", holdfastv1.Attempt_SUCCEEDED)
-	want := n.Peer.View().LastNews()
+	want := n.Peer.View().LastEvent()
 	for cursor := before + 1; cursor <= want; cursor++ {
 		e, err := now.Recv()
 		if err != nil || e.GetCursor() != cursor || e.GetType() == "" || e.GetMachineId() != "m-1" {

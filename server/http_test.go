@@ -80,7 +80,7 @@ func TestReadiness(t *testing.T) {
 		{"draining", func(s *Server, _ *nodetest.Node) { s.Drain() }, 503,
 			readiness{Role: "leader", Leader: "p1", Error: edge.ErrDraining.Error()}},
 		{"halted", func(_ *Server, n *nodetest.Node) {
-			c := nodetest.Command(&internalv1.Beat{})
+			c := nodetest.Command(&internalv1.NoOp{})
 			c.FeatureLevel = 99
 			n.Peer.Propose(c)
 		}, 503, readiness{Role: "leader", Leader: "p1"}},

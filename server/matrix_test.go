@@ -92,7 +92,7 @@ func secureWith(
 	}))
 	cfg.PeerID, cfg.Cluster = "p1", "dc1"
 	cfg.Member = func(context.Context, *peertls.Caller) error { return nil }
-	gate, relay, err := auth.ForNode(cfg, p, n.Peer)
+	gate, forwarder, err := auth.ForNode(cfg, p, n.Peer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func secureWith(
 	p.s = New(conf, n, n.Peer, testProviders())
 	g := grpc.NewServer(append(p.s.GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())))...)
 	p.s.Register(g)
-	relay.Register(g)
+	forwarder.Register(g)
 	p.registerTheRest(g)
 	mux := p.s.HTTPHandler(apis...)
 	p.routes = mux.Routes()

@@ -136,7 +136,7 @@ func TestScopedLists(t *testing.T) {
 	wctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	w := &kept[holdfastv1.RunEvent]{ctx: wctx, enough: 1, cancel: cancel}
-	done, cursor := make(chan error), n.Peer.View().LastEvent()
+	done, cursor := make(chan error), n.Peer.View().LastRunEvent()
 	go func() { done <- rs.WatchRuns(&holdfastv1.WatchRunsRequest{Cursor: cursor}, w) }()
 	n.End(t, "run-00b", 1, holdfastv1.Attempt_SUCCEEDED)
 	n.End(t, "run-00a", 1, holdfastv1.Attempt_SUCCEEDED)

@@ -16,7 +16,7 @@ func (s *Server) RunEvents(
 	ctx = stale(ctx)
 	r := &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: cursor, Bookmarks: true}
 	if cursor == 0 {
-		r.Cursor = s.peer.State.View().LastEvent()
+		r.Cursor = s.peer.State.View().LastRunEvent()
 		if err := send(&holdfastv1.RunEvent{Cursor: r.GetCursor()}); err != nil {
 			return err
 		}

@@ -187,7 +187,7 @@ func TestWatchBookmarks(t *testing.T) {
 		t.Errorf("the bookmark after an empty state: got cursor %d, want 2", last)
 	}
 	n.Outgrow("run-1")
-	want := n.Peer.View().LastEvent()
+	want := n.Peer.View().LastRunEvent()
 	for last+4096 <= want {
 		next()
 	}
@@ -219,7 +219,7 @@ func TestWatchAheadOfStaleView(t *testing.T) {
 		return nil
 	}
 	s := watch(t, c, "", 2)
-	eventually(t, "the stream has caught up", func() bool { return n.Peer.View().LastEvent() == 2 })
+	eventually(t, "the stream has caught up", func() bool { return n.Peer.View().LastRunEvent() == 2 })
 	n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
 	receive(t, s, "run-1 SUCCEEDED 3")
 }

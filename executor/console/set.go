@@ -116,7 +116,7 @@ func (c *Set) Attach(ctx context.Context, run, principal string, write bool) (io
 				Message: fmt.Sprintf("run %q not found", run),
 				Meta:    map[string]string{"run_id": run},
 			}
-		case !r.GetBeside():
+		case !r.GetConcurrent():
 			return nil, &fsm.Error{
 				Code:   fsm.FailedPrecondition,
 				Reason: "NO_CONSOLE",

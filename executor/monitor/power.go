@@ -60,7 +60,7 @@ func unconfirmed(c *holdfastv1.Condition) bool {
 // power was last confirmed.
 func pressedBy(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
 	for _, run := range v.MachineRuns(m.GetMachineId(), "") {
-		if run.GetBeside() {
+		if run.GetConcurrent() {
 			continue
 		}
 		ended := run.GetFinishedAt()

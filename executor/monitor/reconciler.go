@@ -85,7 +85,7 @@ func (r *Monitor) Run(ctx context.Context, t cluster.Term) error {
 
 // follow updates the queues for machines that are added, removed, or free again after a run.
 func (mon *term) follow(ctx context.Context) error {
-	cursor := mon.state.View().LastEvent()
+	cursor := mon.state.View().LastRunEvent()
 	known := map[string]bool{}
 	var walked any
 	for {
@@ -124,9 +124,9 @@ func (mon *term) walk(view *fsm.View, known map[string]bool) map[string]bool {
 // ended makes the machines whose runs have ended due at once. It returns the next cursor.
 func (mon *term) ended(view *fsm.View, cursor uint64) uint64 {
 	for {
-		events, err := view.Events(cursor, 1024)
+		events, err := view.RunEvents(cursor, 1024)
 		if err != nil || len(events) == 0 {
-			return view.LastEvent()
+			return view.LastRunEvent()
 		}
 		for _, e := range events {
 			if fsm.Ended(e.GetSnapshot()) {

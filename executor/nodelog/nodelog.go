@@ -40,7 +40,7 @@ func New(state task.State, log *slog.Logger) *Log { return &Log{state, log} }
 // Run implements cluster.LeaderTask. Changes between two leaders are not logged; the
 // history has them.
 func (l *Log) Run(ctx context.Context, _ cluster.Term) error {
-	cursor := l.state.View().LastNews()
+	cursor := l.state.View().LastEvent()
 	for {
 		changed := l.state.Changed()
 		cursor = l.follow(ctx, l.state.View(), cursor)
@@ -57,10 +57,10 @@ func (l *Log) Run(ctx context.Context, _ cluster.Term) error {
 
 // follow logs the events of a view after a cursor, and returns the next cursor.
 func (l *Log) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64 {
-	for cursor < v.LastNews() {
-		events, err := v.News(max(cursor+1, v.FirstNews())-1, batch)
+	for cursor < v.LastEvent() {
+		events, err := v.Events(max(cursor+1, v.FirstEvent())-1, batch)
 		if err != nil || len(events) == 0 {
-			return v.LastNews()
+			return v.LastEvent()
 		}
 		for _, e := range events {
 			switch {

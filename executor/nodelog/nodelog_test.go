@@ -31,7 +31,7 @@ func approve(l *executortest.Lab, id string) {
 func TestFollow(t *testing.T) {
 	l := executortest.New(t, fake.Config{})
 	createNode(l, "m-0", "52:54:00:00:00:01")
-	cursor := l.FSM.View().LastNews()
+	cursor := l.FSM.View().LastEvent()
 	createNode(l, "m-1", "52:54:00:00:00:02")
 	approve(l, "m-1")
 	l.Must(&internalv1.Command{Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
@@ -46,8 +46,8 @@ func TestFollow(t *testing.T) {
 	var out bytes.Buffer
 	log := New(l.FSM, slog.New(slog.NewTextHandler(&out, nil)))
 	cursor = log.follow(t.Context(), l.FSM.View(), cursor)
-	if again := log.follow(t.Context(), l.FSM.View(), cursor); again != cursor || cursor != l.FSM.View().LastNews() {
-		t.Errorf("got cursor %d and then %d, want %d", cursor, again, l.FSM.View().LastNews())
+	if again := log.follow(t.Context(), l.FSM.View(), cursor); again != cursor || cursor != l.FSM.View().LastEvent() {
+		t.Errorf("got cursor %d and then %d, want %d", cursor, again, l.FSM.View().LastEvent())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{

@@ -83,7 +83,7 @@ const month = 31 * 24 * time.Hour
 // passes moves the clock of the state, as time does.
 func (l *lab) passes(to time.Time) {
 	l.T.Helper()
-	l.Must(&internalv1.Command{Time: timestamppb.New(to), Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+	l.Must(&internalv1.Command{Time: timestamppb.New(to), Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}}})
 }
 
 // TestArchiver checks that old runs are archived, the newest stay, and the object is complete.

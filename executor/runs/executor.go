@@ -144,11 +144,11 @@ type term struct {
 // number of active runs.
 func (t *term) follow(ctx context.Context) error {
 	changed, view := t.state.Changed(), t.state.View()
-	cursor := view.LastEvent()
+	cursor := view.LastRunEvent()
 	for run := range view.ActiveRuns() {
 		switch {
 		case run.GetObserved(): // advanced by the reports of an installer
-		case run.GetBeside(): // it runs concurrently with other runs of the machine
+		case run.GetConcurrent(): // it runs concurrently with other runs of the machine
 			t.start(ctx, newRunner(ctx, t, waiting{run: run}, t.lineOf(view, run)))
 		case run.GetPhase() == holdfastv1.Run_PENDING:
 			t.queue.add(run, t.lineOf(view, run))
@@ -182,7 +182,7 @@ func (t *term) follow(ctx context.Context) error {
 		}
 		changed, view = t.state.Changed(), t.state.View()
 		for {
-			events, err := view.Events(cursor, 1024)
+			events, err := view.RunEvents(cursor, 1024)
 			if err != nil { // so far behind that events have been deleted: restart the term
 				return err
 			}
@@ -228,7 +228,7 @@ func unbegun(view *fsm.View, id string) bool {
 func (t *term) lineOf(view *fsm.View, run *holdfastv1.Run) line {
 	plan, _ := view.Plan(run.GetPlanId())
 	at := line{cohort: fsm.CohortOf(run), class: turnstile.ClassOf(plan)}
-	if !run.GetBeside() {
+	if !run.GetConcurrent() {
 		m, _ := view.Machine(run.GetMachineId())
 		at.provider = t.providers.NameOf(m)
 	}
@@ -247,7 +247,7 @@ func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 			continue
 		}
 		switch {
-		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetBeside():
+		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetConcurrent():
 			t.start(ctx, newRunner(ctx, t, waiting{run: run}, t.lineOf(view, run)))
 		case run.GetPhase() == holdfastv1.Run_PENDING:
 			t.queue.add(run, t.lineOf(view, run))

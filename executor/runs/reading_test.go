@@ -70,7 +70,7 @@ func TestQuickReading(t *testing.T) {
 
 func (l *lab) events(t *testing.T) []*holdfastv1.RunEvent {
 	t.Helper()
-	all, err := l.FSM.View().Events(0, 1000)
+	all, err := l.FSM.View().RunEvents(0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func newRunner(ctx context.Context, t *term, w waiting, at line) *runner {
 		term:       t,
 		line:       at,
 		id:         run.GetRunId(),
-		concurrent: run.GetBeside(),
+		concurrent: run.GetConcurrent(),
 		place:      w.place,
 	}
 	r.log = t.cfg.Logger.With("run", r.id, "machine", run.GetMachineId(), "request_id", run.GetRequestId())

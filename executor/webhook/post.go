@@ -116,10 +116,10 @@ func (p *post) deliverAll() error {
 			return errChanged
 		}
 		p.cursor = max(p.cursor, w.GetCursor()) // a restore moves the position past all earlier events
-		if first := view.FirstNews(); p.cursor+1 < first {
+		if first := view.FirstEvent(); p.cursor+1 < first {
 			p.skip(first - 1 - p.cursor)
 		}
-		events, err := view.News(p.cursor, batch)
+		events, err := view.Events(p.cursor, batch)
 		if err != nil || len(events) == 0 { // the state is briefly behind the record of the last leader
 			break
 		}

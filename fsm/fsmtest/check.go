@@ -21,7 +21,7 @@ func Check(v *fsm.View) error {
 			errs = append(errs, err)
 		}
 		on := active
-		if r.GetBeside() {
+		if r.GetConcurrent() {
 			on = consoles
 		}
 		if other, dup := on[r.GetMachineId()]; dup && !fsm.Ended(r) {
@@ -62,7 +62,7 @@ func Check(v *fsm.View) error {
 			add("run %s is active on machine %s, which is gone", r, m)
 		}
 	}
-	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v), checkWaves(v),
+	return errors.Join(append(errs, checkRunEvents(v), checkAccess(v), checkFleet(v), checkWaves(v),
 		checkSessions(v))...)
 }
 
@@ -162,14 +162,14 @@ func checkRun(r *holdfastv1.Run) error {
 	return errors.Join(errs...)
 }
 
-// checkEvents checks that cursors are consecutive, and that the last event of a run shows its
+// checkRunEvents checks that cursors are consecutive, and that the last event of a run shows its
 // present state. The log is ignored, because appends to it add no events.
-func checkEvents(v *fsm.View) error {
+func checkRunEvents(v *fsm.View) error {
 	var errs []error
-	first := v.Meta().GetFirstEvent()
+	first := v.Meta().GetFirstRunEvent()
 	last := map[string]*holdfastv1.Run{}
 	cursor := max(first, 1) - 1
-	events, err := v.Events(cursor, int(v.LastEvent()))
+	events, err := v.RunEvents(cursor, int(v.LastRunEvent()))
 	if err != nil {
 		return fmt.Errorf("read all events: %w", err)
 	}
@@ -179,8 +179,8 @@ func checkEvents(v *fsm.View) error {
 		}
 		last[e.GetSnapshot().GetRunId()] = e.GetSnapshot()
 	}
-	if cursor != v.LastEvent() {
-		errs = append(errs, fmt.Errorf("events end at %d, want %d", cursor, v.LastEvent()))
+	if cursor != v.LastRunEvent() {
+		errs = append(errs, fmt.Errorf("events end at %d, want %d", cursor, v.LastRunEvent()))
 	}
 	for _, r := range v.Runs("") {
 		e, ok := last[r.GetRunId()]

@@ -85,7 +85,7 @@ func checkFleet(v *fsm.View) error {
 			add("run %s is observed, and nothing would end it: deadline %v", r.GetRunId(), r.GetDeadline())
 		}
 	}
-	return errors.Join(append(errs, checkLeases(v), checkServiceEvents(v), checkNews(v))...)
+	return errors.Join(append(errs, checkLeases(v), checkServiceEvents(v), checkEvents(v))...)
 }
 
 // checkLeases checks that every live lease has an owner.

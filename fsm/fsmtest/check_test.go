@@ -33,8 +33,8 @@ func made(t *testing.T, rows ...proto.Message) *fsm.View {
 		case *holdfastv1.Run:
 			r.Table, r.Key = internalv1.SnapshotRecord_RUNS, row.GetRunId()
 		case *holdfastv1.RunEvent:
-			r.Table, r.Key = internalv1.SnapshotRecord_EVENTS, fmt.Sprintf("%016x", row.GetCursor())
-			meta.FirstEvent, meta.LastEvent = 1, meta.GetLastEvent()+1
+			r.Table, r.Key = internalv1.SnapshotRecord_RUN_EVENTS, fmt.Sprintf("%016x", row.GetCursor())
+			meta.FirstRunEvent, meta.LastRunEvent = 1, meta.GetLastRunEvent()+1
 		}
 		var err error
 		if r.Value, err = proto.Marshal(row); err != nil {
@@ -244,7 +244,7 @@ func TestDiff(t *testing.T) {
 		}
 		return x.Diff(y)
 	}
-	b.Do(&internalv1.Beat{}) // only moves the index and the clock
+	b.Do(&internalv1.NoOp{}) // only moves the index and the clock
 	if got := diff(); got != "" {
 		t.Errorf("got %q, want nothing", got)
 	}

@@ -74,7 +74,7 @@ func (g operatorGenerator) cluster(v *fsm.View) proto.Message {
 		&internalv1.AdmitPeer{Id: g.id("p", 4)},
 		&internalv1.InitCluster{ClusterId: g.id("c", 2)},
 		&internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel},
-		&internalv1.Beat{},
+		&internalv1.NoOp{},
 		&internalv1.CompareClocks{Voters: 1, Readings: []*internalv1.ClockReading{
 			{PeerId: "p1", At: timestamppb.New(v.Now().Add(time.Minute))},
 		}},

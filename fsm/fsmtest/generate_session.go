@@ -65,7 +65,7 @@ func (g sessionGenerator) openConsole(v *fsm.View) proto.Message {
 		Record: g.Choose("recorded", 3) > 0, ReadOnly: g.Choose("read only", 2) == 0,
 		KeepMs: int64(g.Choose("kept", 60)) * 1000}
 	for _, r := range v.Runs("") {
-		if r.GetBeside() && !fsm.Ended(r) && !g.rarely("another run") {
+		if r.GetConcurrent() && !fsm.Ended(r) && !g.rarely("another run") {
 			c.RunId = r.GetRunId()
 			return c
 		}

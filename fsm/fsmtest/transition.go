@@ -18,8 +18,8 @@ func CheckStep(before, after *fsm.View) error {
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	a, b := before.Meta(), after.Meta()
 	if b.GetEpoch() < a.GetEpoch() || b.GetAppliedIndex() < a.GetAppliedIndex() ||
-		b.GetLastEvent() < a.GetLastEvent() ||
-		b.GetFirstEvent() < a.GetFirstEvent() || b.GetFeatureLevel() < a.GetFeatureLevel() ||
+		b.GetLastRunEvent() < a.GetLastRunEvent() ||
+		b.GetFirstRunEvent() < a.GetFirstRunEvent() || b.GetFeatureLevel() < a.GetFeatureLevel() ||
 		b.GetNow().AsTime().Before(a.GetNow().AsTime()) {
 		add("something went backwards: %v, then %v", a, b)
 	}
@@ -45,15 +45,15 @@ func CheckStep(before, after *fsm.View) error {
 			errs = append(errs, err)
 		}
 	}
-	events, err := after.Events(a.GetLastEvent(), int(b.GetLastEvent()-a.GetLastEvent()))
+	events, err := after.RunEvents(a.GetLastRunEvent(), int(b.GetLastRunEvent()-a.GetLastRunEvent()))
 	if err != nil {
 		add("read the new events: %w", err)
 	}
 	for i, e := range events {
-		if e.GetCursor() != a.GetLastEvent()+uint64(i)+1 || e.GetIndex() <= a.GetAppliedIndex() ||
+		if e.GetCursor() != a.GetLastRunEvent()+uint64(i)+1 || e.GetIndex() <= a.GetAppliedIndex() ||
 			e.GetIndex() > b.GetAppliedIndex() {
 			add("event %d of index %d comes after event %d of index %d",
-				e.GetCursor(), e.GetIndex(), a.GetLastEvent(), a.GetAppliedIndex())
+				e.GetCursor(), e.GetIndex(), a.GetLastRunEvent(), a.GetAppliedIndex())
 		}
 	}
 	return errors.Join(append(errs, checkAccessStep(before, after), checkFleetStep(before, after))...)
@@ -146,7 +146,7 @@ func sameButLogForm(a, b *holdfastv1.Run) bool {
 func sameButLog(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
-		r.LogBytes, r.LogBesideBytes, r.LogTruncated, r.Revision = 0, 0, false, 0
+		r.LogBytes, r.LogConcurrentBytes, r.LogTruncated, r.Revision = 0, 0, false, 0
 		if r.GetObserved() && !fsm.Ended(r) {
 			r.Deadline, r.NextActionAt = nil, nil
 		}

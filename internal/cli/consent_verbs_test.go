@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 )
 
-// askingElsewhere are the commands that ask for confirmation and have tests of their own.
-var askingElsewhere = map[string]string{
+// testedInOtherFiles are the commands that ask for confirmation and have tests of their own.
+var testedInOtherFiles = map[string]string{
 	"apply":                     "TestPrune: asks before it deletes",
 	"image delete":              "eachCommand",
 	"machine power cycle":       "TestInServiceIsAsked",
@@ -95,7 +95,7 @@ func TestVerbsDeclareConsent(t *testing.T) {
 		}
 		asking[strings.TrimPrefix(cmd.CommandPath(), "holdfast ")] = true
 	}
-	for name := range askingElsewhere {
+	for name := range testedInOtherFiles {
 		asking[name] = true
 	}
 	var got []string

@@ -28,7 +28,7 @@ type report struct {
 	KilledPeer   string `json:"killed_peer"`
 	NewLeader    string `json:"new_leader"`
 	FailoverMS   int64  `json:"failover_ms"` // from SIGKILL to the first write that was acknowledged again
-	Adopted      int    `json:"attempts_taken_over"`
+	Adopted      int    `json:"attempts_adopted"`
 
 	PowerActionsAsked      int `json:"power_actions_asked"`
 	PowerActionsSeen       int `json:"power_actions_seen"`

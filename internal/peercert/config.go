@@ -47,7 +47,7 @@ func (c *Config) Check(insecure bool) error {
 		return errors.New("set both --tls-peer-ca and --tls-peer-ca-key, or neither: peers sign the certificates of each " +
 			"other (made by: holdfast tls init --renew, or holdfast tls ca peers)")
 	case c.CA != "" && insecure:
-		return errors.New("leave out --insecure, or --tls-peer-ca: --insecure means no TLS")
+		return errors.New("leave out --insecure or --dev, or --tls-peer-ca: both mean no TLS")
 	case c.Days < leastDays || c.Days > mostDays:
 		return fmt.Errorf("set --tls-peer-days to %d to %d, not %d", leastDays, mostDays, c.Days)
 	}

@@ -139,7 +139,7 @@ type Command struct {
 	//	*Command_RaiseFeatureLevel
 	//	*Command_PutPeer
 	//	*Command_RemovePeer
-	//	*Command_Beat
+	//	*Command_NoOp
 	//	*Command_CompareClocks
 	//	*Command_ResetClock
 	//	*Command_RegisterMachine
@@ -357,10 +357,10 @@ func (x *Command) GetRemovePeer() *RemovePeer {
 	return nil
 }
 
-func (x *Command) GetBeat() *Beat {
+func (x *Command) GetNoOp() *NoOp {
 	if x != nil {
-		if x, ok := x.Op.(*Command_Beat); ok {
-			return x.Beat
+		if x, ok := x.Op.(*Command_NoOp); ok {
+			return x.NoOp
 		}
 	}
 	return nil
@@ -1056,8 +1056,8 @@ type Command_RemovePeer struct {
 	RemovePeer *RemovePeer `protobuf:"bytes,20,opt,name=remove_peer,json=removePeer,proto3,oneof"`
 }
 
-type Command_Beat struct {
-	Beat *Beat `protobuf:"bytes,21,opt,name=beat,proto3,oneof"`
+type Command_NoOp struct {
+	NoOp *NoOp `protobuf:"bytes,21,opt,name=no_op,json=noOp,proto3,oneof"`
 }
 
 type Command_CompareClocks struct {
@@ -1366,7 +1366,7 @@ func (*Command_PutPeer) isCommand_Op() {}
 
 func (*Command_RemovePeer) isCommand_Op() {}
 
-func (*Command_Beat) isCommand_Op() {}
+func (*Command_NoOp) isCommand_Op() {}
 
 func (*Command_CompareClocks) isCommand_Op() {}
 
@@ -2072,26 +2072,26 @@ func (x *PeerAdmission) GetRemoving() bool {
 }
 
 // Beat changes nothing. The leader commits one when idle, to prove that it can commit.
-type Beat struct {
+type NoOp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Beat) Reset() {
-	*x = Beat{}
+func (x *NoOp) Reset() {
+	*x = NoOp{}
 	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Beat) String() string {
+func (x *NoOp) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Beat) ProtoMessage() {}
+func (*NoOp) ProtoMessage() {}
 
-func (x *Beat) ProtoReflect() protoreflect.Message {
+func (x *NoOp) ProtoReflect() protoreflect.Message {
 	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2103,8 +2103,8 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Beat.ProtoReflect.Descriptor instead.
-func (*Beat) Descriptor() ([]byte, []int) {
+// Deprecated: Use NoOp.ProtoReflect.Descriptor instead.
+func (*NoOp) Descriptor() ([]byte, []int) {
 	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{11}
 }
 
@@ -5160,7 +5160,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1fproto/internal/v1/console.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xac1\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xad1\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -5175,8 +5175,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x13raise_feature_level\x18\x12 \x01(\v2'.holdfast.internal.v1.RaiseFeatureLevelH\x00R\x11raiseFeatureLevel\x12:\n" +
 	"\bput_peer\x18\x13 \x01(\v2\x1d.holdfast.internal.v1.PutPeerH\x00R\aputPeer\x12C\n" +
 	"\vremove_peer\x18\x14 \x01(\v2 .holdfast.internal.v1.RemovePeerH\x00R\n" +
-	"removePeer\x120\n" +
-	"\x04beat\x18\x15 \x01(\v2\x1a.holdfast.internal.v1.BeatH\x00R\x04beat\x12L\n" +
+	"removePeer\x121\n" +
+	"\x05no_op\x18\x15 \x01(\v2\x1a.holdfast.internal.v1.NoOpH\x00R\x04noOp\x12L\n" +
 	"\x0ecompare_clocks\x18\x16 \x01(\v2#.holdfast.internal.v1.CompareClocksH\x00R\rcompareClocks\x12C\n" +
 	"\vreset_clock\x18\x1e \x01(\v2 .holdfast.internal.v1.ResetClockH\x00R\n" +
 	"resetClock\x12R\n" +
@@ -5313,7 +5313,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\aserials\x18\x04 \x03(\tR\aserials\x12?\n" +
 	"\rissued_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fissuedBefore\x12\x1a\n" +
 	"\bremoving\x18\x06 \x01(\bR\bremoving\"\x06\n" +
-	"\x04Beat\"d\n" +
+	"\x04NoOp\"d\n" +
 	"\x0fRegisterMachine\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\x12!\n" +
 	"\fgenerated_id\x18\x02 \x01(\bR\vgeneratedId\"U\n" +
@@ -5598,7 +5598,7 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RemovePeer)(nil),              // 9: holdfast.internal.v1.RemovePeer
 	(*AdmitPeer)(nil),               // 10: holdfast.internal.v1.AdmitPeer
 	(*PeerAdmission)(nil),           // 11: holdfast.internal.v1.PeerAdmission
-	(*Beat)(nil),                    // 12: holdfast.internal.v1.Beat
+	(*NoOp)(nil),                    // 12: holdfast.internal.v1.NoOp
 	(*RegisterMachine)(nil),         // 13: holdfast.internal.v1.RegisterMachine
 	(*UpdateMachine)(nil),           // 14: holdfast.internal.v1.UpdateMachine
 	(*SetMachinePhase)(nil),         // 15: holdfast.internal.v1.SetMachinePhase
@@ -5717,7 +5717,7 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	6,   // 6: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
 	7,   // 7: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	9,   // 8: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
-	12,  // 9: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
+	12,  // 9: holdfast.internal.v1.Command.no_op:type_name -> holdfast.internal.v1.NoOp
 	59,  // 10: holdfast.internal.v1.Command.compare_clocks:type_name -> holdfast.internal.v1.CompareClocks
 	61,  // 11: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
 	13,  // 12: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
@@ -5872,7 +5872,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_RaiseFeatureLevel)(nil),
 		(*Command_PutPeer)(nil),
 		(*Command_RemovePeer)(nil),
-		(*Command_Beat)(nil),
+		(*Command_NoOp)(nil),
 		(*Command_CompareClocks)(nil),
 		(*Command_ResetClock)(nil),
 		(*Command_RegisterMachine)(nil),

@@ -34,7 +34,7 @@ const (
 	SnapshotRecord_PLANS             SnapshotRecord_Table = 2
 	SnapshotRecord_RUNS              SnapshotRecord_Table = 3
 	SnapshotRecord_HISTORY           SnapshotRecord_Table = 4
-	SnapshotRecord_EVENTS            SnapshotRecord_Table = 5
+	SnapshotRecord_RUN_EVENTS        SnapshotRecord_Table = 5
 	SnapshotRecord_RUN_LOGS          SnapshotRecord_Table = 6
 	SnapshotRecord_PEERS             SnapshotRecord_Table = 7
 	SnapshotRecord_TOKENS            SnapshotRecord_Table = 8
@@ -50,7 +50,7 @@ const (
 	SnapshotRecord_MACHINE_HARDWARE  SnapshotRecord_Table = 18
 	SnapshotRecord_INSTALLS          SnapshotRecord_Table = 24
 	SnapshotRecord_IMAGES            SnapshotRecord_Table = 19
-	SnapshotRecord_NEWS              SnapshotRecord_Table = 20
+	SnapshotRecord_EVENTS            SnapshotRecord_Table = 20
 	SnapshotRecord_WEBHOOKS          SnapshotRecord_Table = 21
 	SnapshotRecord_WAVES             SnapshotRecord_Table = 22
 	SnapshotRecord_WAVE_MEMBERS      SnapshotRecord_Table = 23
@@ -70,7 +70,7 @@ var (
 		2:  "PLANS",
 		3:  "RUNS",
 		4:  "HISTORY",
-		5:  "EVENTS",
+		5:  "RUN_EVENTS",
 		6:  "RUN_LOGS",
 		7:  "PEERS",
 		8:  "TOKENS",
@@ -86,7 +86,7 @@ var (
 		18: "MACHINE_HARDWARE",
 		24: "INSTALLS",
 		19: "IMAGES",
-		20: "NEWS",
+		20: "EVENTS",
 		21: "WEBHOOKS",
 		22: "WAVES",
 		23: "WAVE_MEMBERS",
@@ -103,7 +103,7 @@ var (
 		"PLANS":             2,
 		"RUNS":              3,
 		"HISTORY":           4,
-		"EVENTS":            5,
+		"RUN_EVENTS":        5,
 		"RUN_LOGS":          6,
 		"PEERS":             7,
 		"TOKENS":            8,
@@ -119,7 +119,7 @@ var (
 		"MACHINE_HARDWARE":  18,
 		"INSTALLS":          24,
 		"IMAGES":            19,
-		"NEWS":              20,
+		"EVENTS":            20,
 		"WEBHOOKS":          21,
 		"WAVES":             22,
 		"WAVE_MEMBERS":      23,
@@ -220,10 +220,10 @@ type Meta struct {
 	FeatureLevel      uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`
 	Epoch             uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Leader            string                 `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
-	Now               *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`                                  // never goes back
-	LastEvent         uint64                 `protobuf:"varint,8,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`    // cursor of the newest event
-	FirstEvent        uint64                 `protobuf:"varint,9,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"` // cursor of the oldest one kept
-	LastAudit         uint64                 `protobuf:"varint,10,opt,name=last_audit,json=lastAudit,proto3" json:"last_audit,omitempty"`   // sequence of the newest audit event
+	Now               *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`                                             // never goes back
+	LastRunEvent      uint64                 `protobuf:"varint,8,opt,name=last_run_event,json=lastRunEvent,proto3" json:"last_run_event,omitempty"`    // cursor of the newest event
+	FirstRunEvent     uint64                 `protobuf:"varint,9,opt,name=first_run_event,json=firstRunEvent,proto3" json:"first_run_event,omitempty"` // cursor of the oldest one kept
+	LastAudit         uint64                 `protobuf:"varint,10,opt,name=last_audit,json=lastAudit,proto3" json:"last_audit,omitempty"`              // sequence of the newest audit event
 	FirstAudit        uint64                 `protobuf:"varint,11,opt,name=first_audit,json=firstAudit,proto3" json:"first_audit,omitempty"`
 	AuditHash         []byte                 `protobuf:"bytes,12,opt,name=audit_hash,json=auditHash,proto3" json:"audit_hash,omitempty"` // of the newest audit event
 	Bootstrapped      bool                   `protobuf:"varint,13,opt,name=bootstrapped,proto3" json:"bootstrapped,omitempty"`           // the bootstrap token was created
@@ -231,8 +231,8 @@ type Meta struct {
 	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
 	LeaseClockMs      int64                  `protobuf:"varint,16,opt,name=lease_clock_ms,json=leaseClockMs,proto3" json:"lease_clock_ms,omitempty"` // see lease.proto
 	Autopilot         *AutopilotConfig       `protobuf:"bytes,17,opt,name=autopilot,proto3" json:"autopilot,omitempty"`
-	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`                         // cursor of the newest holdfast.v1.Event
-	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"`                      // cursor of the oldest one kept
+	LastEvent         uint64                 `protobuf:"varint,18,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`                      // cursor of the newest holdfast.v1.Event
+	FirstEvent        uint64                 `protobuf:"varint,19,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"`                   // cursor of the oldest one kept
 	LastBackup        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"`                    // time of the newest completely saved snapshot; unset: never
 	LastOutcome       uint64                 `protobuf:"varint,28,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`                // number of the newest remembered outcome, see StoredOutcome
 	ForgottenOutcome  uint64                 `protobuf:"varint,29,opt,name=forgotten_outcome,json=forgottenOutcome,proto3" json:"forgotten_outcome,omitempty"` // index of the newest entry whose outcome is forgotten
@@ -323,16 +323,16 @@ func (x *Meta) GetNow() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Meta) GetLastEvent() uint64 {
+func (x *Meta) GetLastRunEvent() uint64 {
 	if x != nil {
-		return x.LastEvent
+		return x.LastRunEvent
 	}
 	return 0
 }
 
-func (x *Meta) GetFirstEvent() uint64 {
+func (x *Meta) GetFirstRunEvent() uint64 {
 	if x != nil {
-		return x.FirstEvent
+		return x.FirstRunEvent
 	}
 	return 0
 }
@@ -393,16 +393,16 @@ func (x *Meta) GetAutopilot() *AutopilotConfig {
 	return nil
 }
 
-func (x *Meta) GetLastNews() uint64 {
+func (x *Meta) GetLastEvent() uint64 {
 	if x != nil {
-		return x.LastNews
+		return x.LastEvent
 	}
 	return 0
 }
 
-func (x *Meta) GetFirstNews() uint64 {
+func (x *Meta) GetFirstEvent() uint64 {
 	if x != nil {
-		return x.FirstNews
+		return x.FirstEvent
 	}
 	return 0
 }
@@ -755,7 +755,7 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xeb\a\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xfd\a\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -764,11 +764,9 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\rfeature_level\x18\x04 \x01(\rR\ffeatureLevel\x12\x14\n" +
 	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06leader\x18\x06 \x01(\tR\x06leader\x12,\n" +
-	"\x03now\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x1d\n" +
-	"\n" +
-	"last_event\x18\b \x01(\x04R\tlastEvent\x12\x1f\n" +
-	"\vfirst_event\x18\t \x01(\x04R\n" +
-	"firstEvent\x12\x1d\n" +
+	"\x03now\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12$\n" +
+	"\x0elast_run_event\x18\b \x01(\x04R\flastRunEvent\x12&\n" +
+	"\x0ffirst_run_event\x18\t \x01(\x04R\rfirstRunEvent\x12\x1d\n" +
 	"\n" +
 	"last_audit\x18\n" +
 	" \x01(\x04R\tlastAudit\x12\x1f\n" +
@@ -780,10 +778,11 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x12last_service_event\x18\x0e \x01(\x04R\x10lastServiceEvent\x12.\n" +
 	"\x13first_service_event\x18\x0f \x01(\x04R\x11firstServiceEvent\x12$\n" +
 	"\x0elease_clock_ms\x18\x10 \x01(\x03R\fleaseClockMs\x12C\n" +
-	"\tautopilot\x18\x11 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\tautopilot\x12\x1b\n" +
-	"\tlast_news\x18\x12 \x01(\x04R\blastNews\x12\x1d\n" +
+	"\tautopilot\x18\x11 \x01(\v2%.holdfast.internal.v1.AutopilotConfigR\tautopilot\x12\x1d\n" +
 	"\n" +
-	"first_news\x18\x13 \x01(\x04R\tfirstNews\x12;\n" +
+	"last_event\x18\x12 \x01(\x04R\tlastEvent\x12\x1f\n" +
+	"\vfirst_event\x18\x13 \x01(\x04R\n" +
+	"firstEvent\x12;\n" +
 	"\vlast_backup\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastBackup\x12!\n" +
 	"\flast_outcome\x18\x1c \x01(\x04R\vlastOutcome\x12+\n" +
@@ -807,19 +806,19 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\x04R\x05index\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12*\n" +
-	"\x05value\x18\x05 \x01(\v2\x14.google.protobuf.AnyR\x05value\"\xd3\x04\n" +
+	"\x05value\x18\x05 \x01(\v2\x14.google.protobuf.AnyR\x05value\"\xd9\x04\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\xd6\x03\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\xdc\x03\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
 	"\x05PLANS\x10\x02\x12\b\n" +
 	"\x04RUNS\x10\x03\x12\v\n" +
-	"\aHISTORY\x10\x04\x12\n" +
+	"\aHISTORY\x10\x04\x12\x0e\n" +
 	"\n" +
-	"\x06EVENTS\x10\x05\x12\f\n" +
+	"RUN_EVENTS\x10\x05\x12\f\n" +
 	"\bRUN_LOGS\x10\x06\x12\t\n" +
 	"\x05PEERS\x10\a\x12\n" +
 	"\n" +
@@ -838,8 +837,9 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x10MACHINE_HARDWARE\x10\x12\x12\f\n" +
 	"\bINSTALLS\x10\x18\x12\n" +
 	"\n" +
-	"\x06IMAGES\x10\x13\x12\b\n" +
-	"\x04NEWS\x10\x14\x12\f\n" +
+	"\x06IMAGES\x10\x13\x12\n" +
+	"\n" +
+	"\x06EVENTS\x10\x14\x12\f\n" +
 	"\bWEBHOOKS\x10\x15\x12\t\n" +
 	"\x05WAVES\x10\x16\x12\x10\n" +
 	"\fWAVE_MEMBERS\x10\x17\x12\x13\n" +

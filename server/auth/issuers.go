@@ -21,6 +21,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -110,20 +111,24 @@ func newIssuers(
 	cfgs []Issuer, transport http.RoundTripper, now func() time.Time, log *slog.Logger,
 ) (*issuers, error) {
 	s := &issuers{by: map[string]*issuer{}}
+	var errs []error
 	for _, cfg := range cfgs {
 		if err := cfg.check(); err != nil {
-			return nil, fmt.Errorf("read oidc_issuers: %w", err)
+			errs = append(errs, fmt.Errorf("read oidc_issuers: %w", err))
+			if _, usable := errors.AsType[*misfit.ContentError](err); !usable {
+				continue
+			}
 		}
 		for _, other := range s.all {
 			if other.realm == cfg.realm() {
-				return nil, fmt.Errorf("read oidc_issuers: issuer %q is listed twice: its users would be those of %q",
-					cfg.URL, other.cfg.URL)
+				errs = append(errs, fmt.Errorf("read oidc_issuers: issuer %q is listed twice: its users would be those of %q",
+					cfg.URL, other.cfg.URL))
 			}
 		}
 		s.by[cfg.URL] = newIssuer(cfg, transport, now, log)
 		s.all = append(s.all, s.by[cfg.URL])
 	}
-	return s, nil
+	return s, errors.Join(errs...)
 }
 
 // issuer is one configured issuer. Its discovery document is fetched with the first of

@@ -68,7 +68,7 @@ func (g *guarded) serve(i int, p *clustertest.Peer) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	gate, relay, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1,
+	gate, forwarder, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1,
 		Member: p.Node.Member},
 		p.Node, p.FSM)
 	if err != nil {
@@ -77,7 +77,7 @@ func (g *guarded) serve(i int, p *clustertest.Peer) {
 	srv := server.New(server.Config{Gate: gate, Forwarder: p.Node}, p.Node, p.FSM, providers.SetOf(nil))
 	s := grpc.NewServer(append(srv.GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())))...)
 	srv.Register(s)
-	relay.Register(s)
+	forwarder.Register(s)
 	p.Node.RegisterPeerService(s)
 	l, err := net.Listen("tcp", g.addrs[i])
 	if err != nil {

@@ -14,7 +14,7 @@ func hostTimes() map[string]string {
 	return map[string]string{
 		"cluster/apply.go":                  "the time of a command, which the recorded clock limits",
 		"cluster/clocks.go":                 "the clock that is compared",
-		"server/auth/relay.go":              "the time of a command",
+		"server/auth/forward_audit.go":      "the time of a command",
 		"server/internal/console/record.go": "the time of a command",
 		"executor/executortest/lab.go":      "the time of a command",
 	}

@@ -2,7 +2,6 @@ package style
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,27 +48,6 @@ func forbidden() []word {
 	}
 }
 
-// except returns the names that still contain a forbidden word, with the reason. A change of one of
-// them deletes it here.
-func except() map[string]string {
-	all := map[string]string{}
-	for _, e := range []struct{ reason, names string }{
-		{"becomes attempts_adopted in the report of the demo", "attempts_taken_over"},
-		{"become no-ops of Raft", "beat beats Beat BeatInterval"},
-		{"become concurrent in the API", "beside log_beside_bytes"},
-		{"become events", "news News NEWS news.go check_news.go AddNews FirstNews LastNews first_news last_news checkNews " +
-			"loadNews maxNews newsType newsTypes runNews poolNews serviceNews TestNews TestNewsOfANewCluster " +
-			"TestNewsOfARunIsSmall"},
-		{"become forwarding", "AuditRelay NewRelay Relay relay relay.go"},
-		{"of package cli: name the thing itself", "elsewhere askingElsewhere lately verdict printVerdict"},
-	} {
-		for name := range strings.FieldsSeq(e.names) {
-			all[name] = e.reason
-		}
-	}
-	return all
-}
-
 // in reports whether the word is forbidden in a file.
 func (w word) in(file string) bool {
 	return w.where == "" || slices.ContainsFunc(strings.Fields(w.where), func(folder string) bool {
@@ -77,19 +55,14 @@ func (w word) in(file string) bool {
 	})
 }
 
-// checkIdentifiers lists the names that contain a forbidden word, and the exceptions without one.
-func checkIdentifiers(ids []identifier, except map[string]string) []string {
+// checkIdentifiers lists the names that contain a forbidden word.
+func checkIdentifiers(ids []identifier) []string {
 	var found []string
-	seen := map[string]bool{}
 	for _, id := range ids {
 		name := " " + strings.Join(parts(id.name), " ") + " "
 		name = strings.ReplaceAll(name, " look up ", " lookup ") // the verb of lookup
 		for _, w := range forbidden() {
 			if !w.in(id.file) || !strings.Contains(name, " "+w.parts+" ") {
-				continue
-			}
-			if except[id.name] != "" {
-				seen[id.name] = true
 				continue
 			}
 			finding := fmt.Sprintf("%s:%d: %s contains %q", id.file, id.line, id.name, w.parts)
@@ -99,11 +72,6 @@ func checkIdentifiers(ids []identifier, except map[string]string) []string {
 				finding += ": name the thing itself"
 			}
 			found = append(found, finding)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(except)) {
-		if !seen[name] {
-			found = append(found, name+": is an exception but occurs nowhere: delete it from except")
 		}
 	}
 	return found
@@ -122,7 +90,7 @@ func TestIdentifiers(t *testing.T) {
 		ids = append(ids, textIdentifiers(name, string(text))...)
 		return nil
 	})
-	for _, f := range checkIdentifiers(ids, except()) {
+	for _, f := range checkIdentifiers(ids) {
 		t.Error(f)
 	}
 }
@@ -164,56 +132,51 @@ func checkGlossary(words []word, glossary string) []string {
 
 func TestCheckIdentifiers(t *testing.T) {
 	const poll = ": the term is poll (docs/glossary.md)"
-	none := map[string]string{}
 	tests := []struct {
 		name, file, text string
-		except           map[string]string
 		want             []string
 	}{
-		{"function", "a/a.go", "package a\nfunc lookTwice() {}\n", none, []string{`a/a.go:2: lookTwice contains "look"` + poll}},
-		{"method", "a/a.go", "package a\nfunc (t) Look() {}\n", none, []string{`a/a.go:2: Look contains "look"` + poll}},
-		{"type", "a/a.go", "package a\ntype BMCLook int\n", none, []string{`a/a.go:2: BMCLook contains "look"` + poll}},
-		{"constant", "a/a.go", "package a\nconst lookEvery = 1\n", none, []string{`a/a.go:2: lookEvery contains "look"` + poll}},
-		{"field", "a/a.go", "package a\ntype t struct{ c, look int }\n", none, []string{`a/a.go:2: look contains "look"` + poll}},
-		{"parameter", "a/a.go", "package a\nfunc f(look int) {}\n", none, []string{`a/a.go:2: look contains "look"` + poll}},
-		{"variable", "a/a.go", "package a\nfunc f() {\n\tlook, looks := 1, 2\n}\n", none,
+		{"function", "a/a.go", "package a\nfunc lookTwice() {}\n", []string{`a/a.go:2: lookTwice contains "look"` + poll}},
+		{"method", "a/a.go", "package a\nfunc (t) Look() {}\n", []string{`a/a.go:2: Look contains "look"` + poll}},
+		{"type", "a/a.go", "package a\ntype BMCLook int\n", []string{`a/a.go:2: BMCLook contains "look"` + poll}},
+		{"constant", "a/a.go", "package a\nconst lookEvery = 1\n", []string{`a/a.go:2: lookEvery contains "look"` + poll}},
+		{"field", "a/a.go", "package a\ntype t struct{ c, look int }\n", []string{`a/a.go:2: look contains "look"` + poll}},
+		{"parameter", "a/a.go", "package a\nfunc f(look int) {}\n", []string{`a/a.go:2: look contains "look"` + poll}},
+		{"variable", "a/a.go", "package a\nfunc f() {\n\tlook, looks := 1, 2\n}\n",
 			[]string{`a/a.go:3: look contains "look"` + poll, `a/a.go:3: looks contains "looks"` + poll}},
-		{"range", "a/a.go", "package a\nfunc f() {\n\tfor look := range 3 {\n\t}\n}\n", none,
+		{"range", "a/a.go", "package a\nfunc f() {\n\tfor look := range 3 {\n\t}\n}\n",
 			[]string{`a/a.go:3: look contains "look"` + poll}},
-		{"tag", "a/a.go", "package a\ntype t struct {\n\tA int `json:\"look\"`\n}\n", none,
+		{"tag", "a/a.go", "package a\ntype t struct {\n\tA int `json:\"look\"`\n}\n",
 			[]string{`a/a.go:3: look contains "look"` + poll}},
-		{"flag", "a/a.go", "package a\nfunc f() { f.IntVar(&n, \"look\", 1, \"\") }\n", none,
+		{"flag", "a/a.go", "package a\nfunc f() { f.IntVar(&n, \"look\", 1, \"\") }\n",
 			[]string{`a/a.go:2: look contains "look"` + poll}},
-		{"metric", "a/a.go", "package a\nvar d = desc(\"holdfast_looks_total\")\n", none,
+		{"metric", "a/a.go", "package a\nvar d = desc(\"holdfast_looks_total\")\n",
 			[]string{`a/a.go:2: holdfast_looks_total contains "looks"` + poll}},
-		{"label of a metric", "a/a.go", "package a\nvar d = p.NewDesc(\"a\", \"b\", []string{\"look\"}, nil)\n", none,
+		{"label of a metric", "a/a.go", "package a\nvar d = p.NewDesc(\"a\", \"b\", []string{\"look\"}, nil)\n",
 			[]string{`a/a.go:2: look contains "look"` + poll}},
 		{"key of a log", "a/a.go",
-			"package a\nfunc f() { l.With(\"look\", 1).Info(\"look\", \"look\", \"look\") }\n", none,
+			"package a\nfunc f() { l.With(\"look\", 1).Info(\"look\", \"look\", \"look\") }\n",
 			[]string{`a/a.go:2: look contains "look"` + poll, `a/a.go:2: look contains "look"` + poll}},
-		{"value with two parts", "a/a.go", "package a\nconst s = \"left-alone\"\n", none,
+		{"value with two parts", "a/a.go", "package a\nconst s = \"left-alone\"\n",
 			[]string{`a/a.go:2: left-alone contains "left alone": the term is circuit breaker (docs/glossary.md)`}},
-		{"file", "a/look_test.go", "package a\n", none, []string{`a/look_test.go:1: look_test.go contains "look"` + poll}},
-		{"word without a term", "a/a.go", "package a\nvar elsewhere int\n", none,
+		{"file", "a/look_test.go", "package a\n", []string{`a/look_test.go:1: look_test.go contains "look"` + poll}},
+		{"word without a term", "a/a.go", "package a\nvar elsewhere int\n",
 			[]string{`a/a.go:2: elsewhere contains "elsewhere": name the thing itself`}},
-		{"only in some folders", "server/a.go", "package a\nvar few int\n", none, nil},
-		{"in these folders", "executor/a.go", "package a\nvar few int\n", none,
+		{"only in some folders", "server/a.go", "package a\nvar few int\n", nil},
+		{"in these folders", "executor/a.go", "package a\nvar few int\n",
 			[]string{`executor/a.go:2: few contains "few": name the thing itself`}},
 		{"other words", "a/a.go", "package a\n\n// f proves that it looks.\n" +
-			"func f() { lookupHost, heartbeat := exec.LookPath(x), \"look\" }\nfunc LookUpBoot() {}\n", none, nil},
+			"func f() { lookupHost, heartbeat := exec.LookPath(x), \"look\" }\nfunc LookUpBoot() {}\n", nil},
 		{"proto", "a/a.proto",
-			"// look = 1\nmessage Beat {\n  int32 look_calls = 1; // looks = 2\n  rpc Look(A) returns (B);\n}\n", none,
+			"// look = 1\nmessage Beat {\n  int32 look_calls = 1; // looks = 2\n  rpc Look(A) returns (B);\n}\n",
 			[]string{`a/a.proto:2: Beat contains "beat": the term is heartbeat (docs/glossary.md)`,
 				`a/a.proto:3: look_calls contains "look"` + poll, `a/a.proto:4: Look contains "look"` + poll}},
-		{"alert", "deploy/monitoring/a.yml", "- alert: LooksLate\n  expr: rate(holdfast_look_calls_total[5m])\n", none,
+		{"alert", "deploy/monitoring/a.yml", "- alert: LooksLate\n  expr: rate(holdfast_look_calls_total[5m])\n",
 			[]string{`deploy/monitoring/a.yml:1: LooksLate contains "looks"` + poll,
 				`deploy/monitoring/a.yml:2: holdfast_look_calls_total contains "look"` + poll}},
-		{"dashboard", "deploy/monitoring/a.json", "\"title\": \"Looks late\",\n", none,
+		{"dashboard", "deploy/monitoring/a.json", "\"title\": \"Looks late\",\n",
 			[]string{`deploy/monitoring/a.json:1: Looks-late contains "looks"` + poll}},
-		{"script", "a/a.sh", "hf_look() {\n  look\n}\n", none, []string{`a/a.sh:1: hf_look contains "look"` + poll}},
-		{"exception", "a/a.go", "package a\nvar look int\n", map[string]string{"look": "tried"}, nil},
-		{"exception without a name", "a/a.go", "package a\n", map[string]string{"look": "tried"},
-			[]string{"look: is an exception but occurs nowhere: delete it from except"}},
+		{"script", "a/a.sh", "hf_look() {\n  look\n}\n", []string{`a/a.sh:1: hf_look contains "look"` + poll}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,7 +184,7 @@ func TestCheckIdentifiers(t *testing.T) {
 			if filepath.Ext(tt.file) == ".go" {
 				ids = madeUp(t, tt.file, tt.text)[0].identifiers()
 			}
-			if diff := cmp.Diff(tt.want, checkIdentifiers(ids, tt.except)); diff != "" {
+			if diff := cmp.Diff(tt.want, checkIdentifiers(ids)); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})

@@ -85,11 +85,11 @@ func (b *book) change(do func(*internalv1.MarkBook) bool) error {
 // learn remembers marks of other peers of a cluster that are newer than the remembered ones.
 func (b *book) learn(cluster string, told map[string]*internalv1.Marks) error {
 	rec := b.get()
-	news := rec.GetClusterId() != cluster
+	changed := rec.GetClusterId() != cluster
 	for id, m := range told {
-		news = news || follows(m, rec.GetKnown()[id])
+		changed = changed || follows(m, rec.GetKnown()[id])
 	}
-	if !news {
+	if !changed {
 		return nil
 	}
 	return b.change(func(r *internalv1.MarkBook) bool {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,9 +79,12 @@ func (c *Config) problems(keys *pflag.FlagSet, getenv func(string) (string, bool
 	}
 	err = errors.Join(err, c.settle(), c.checkValues())
 	if !skipFiles {
-		err = errors.Join(err, c.checkFiles())
+		return flagfile.Each(errors.Join(err, c.checkFiles()))
 	}
-	return flagfile.Each(err)
+	return slices.DeleteFunc(flagfile.Each(err), func(err error) bool {
+		_, ofFile := errors.AsType[*misfit.ContentError](err)
+		return ofFile
+	})
 }
 
 // first returns the first of several problems, which fits on a line, and where to see the others.

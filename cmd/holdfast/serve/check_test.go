@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// checked returns the problems of a file, one per line, without the directory of the file.
-func checked(t *testing.T, file string) string {
+// checked returns the problems of a configuration file, one per line.
+func checked(t *testing.T, file string, skipFiles bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "peer.yaml")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
@@ -22,7 +22,7 @@ func checked(t *testing.T, file string) string {
 	c.flags(keys)
 	c.File = path
 	var all strings.Builder
-	for _, err := range c.problems(keys, func(string) (string, bool) { return "", false }, false) {
+	for _, err := range c.problems(keys, func(string) (string, bool) { return "", false }, skipFiles) {
 		all.WriteString(err.Error() + "\n")
 	}
 	return all.String()
@@ -78,7 +78,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := checked(t, tt.file)
+			got := checked(t, tt.file, false)
 			if (got == "") != (len(tt.want) == 0) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -93,6 +93,46 @@ func TestConfigCheck(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestConfigCheckSkipsFiles checks the file of another host: no file that it names is read, and all
+// other problems are found.
+func TestConfigCheckSkipsFiles(t *testing.T) {
+	const file = `node_id: n1
+data_dir: /nonexistent/data
+tls_ca: /nonexistent/ca.crt
+tls_cert: /nonexistent/n1.crt
+tls_key: /nonexistent/n1.key
+gossip_key_file: /nonexistent/gossip
+secrets_key_file: /nonexistent/secrets
+bootstrap_expect: 1
+providers:
+  dc: {kind: cloudbmc, ca_file: /nonexistent/bmc.crt}
+  ironic: {kind: ironic, endpoint: 'https://ironic.example', ca_file: /nonexistent/ironic.crt}
+oidc_issuers:
+- {issuer: 'https://a.example', audience: x, client_id: y, client_secret_file: /nonexistent/secret}
+`
+	if got := checked(t, file, true); got != "" {
+		t.Errorf("got %q, want no problem", got)
+	}
+	got := checked(t, file, false)
+	for _, want := range []string{"bmc.crt", "ironic.crt", "secret", "gossip", "secrets", "ca.crt"} {
+		if !strings.Contains(got, "/nonexistent/"+want) {
+			t.Errorf("got\n%s\nwant a problem of %s", got, want)
+		}
+	}
+	wrong := strings.NewReplacer("ca_file: /nonexistent/bmc", "tls: no, ca_file: /nonexistent/bmc", "issuer: 'https://a.example'",
+		"issuer: 'http://a.example'", "https://ironic", "ironic").Replace(file)
+	got = checked(t, wrong, true)
+	for _, want := range []string{`provider "dc": tls is "no"`, `provider "ironic": endpoint`, `"http://a.example": want https`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %s", got, want)
+		}
+	}
+	twice := file + "- {issuer: 'https://a.example', audience: x, client_id: y, client_secret_file: /nonexistent/other}\n"
+	if got := checked(t, twice, true); !strings.Contains(got, "listed twice") {
+		t.Errorf("got %q, want an issuer that is listed twice", got)
 	}
 }
 

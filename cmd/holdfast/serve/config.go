@@ -202,7 +202,7 @@ func (c *Config) checkLoopback() error {
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return fmt.Errorf(
-				"refuse --insecure with --%s %s: anybody who reaches that address could erase every machine: "+
+				"refuse --insecure (or --dev) with --%s %s: anybody who reaches that address could erase every machine: "+
 					"set up TLS (holdfast tls init), or use a loopback address such as 127.0.0.1", a.flag, a.addr)
 		}
 	}

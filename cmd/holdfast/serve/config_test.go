@@ -93,7 +93,7 @@ func TestSettleRefuses(t *testing.T) {
 		{"hint for certificates", base[:3], "--tls-cert (made by: holdfast tls cert create --peer n1)"},
 		{"TLS on a public address", append([]string{"--grpc-addr=0.0.0.0:7400"}, secure...), ""},
 		{"missing file", secure[:6], "set --gossip-key-file (made by: holdfast gossip keygen)"},
-		{"TLS and insecure", append([]string{"--insecure"}, secure...), "leave out --insecure, or --tls-ca"},
+		{"TLS and insecure", append([]string{"--insecure"}, secure...), "leave out --insecure or --dev, or --tls-ca"},
 		{"insecure on a public address", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
 		{"the danger before --join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--insecure",
 			"--grpc-addr=0.0.0.0:7400"}, "anybody who reaches that address could erase every machine"},
@@ -117,7 +117,7 @@ func TestSettleRefuses(t *testing.T) {
 	}
 }
 
-// TestDevAlone checks that --dev is refused beside settings that it would ignore, from any source.
+// TestDevAlone checks that --dev is refused with settings that it would ignore, from any source.
 func TestDevAlone(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
@@ -127,8 +127,12 @@ func TestDevAlone(t *testing.T) {
 	}{
 		{[]string{"--dev"}, nil, "", ""},
 		{[]string{"--dev=false", "--data-dir=/d"}, nil, "", ""},
-		{[]string{"--dev", "--data-dir=/d"}, nil, "", "--data-dir /d: it has no effect beside --dev ("},
+		{[]string{"--dev", "--data-dir=/d"}, nil, "", "--data-dir /d: it has no effect with --dev ("},
 		{[]string{"--dev", "--join=10.0.0.1:1,10.0.0.2:1"}, nil, "", "--join 10.0.0.1:1,10.0.0.2:1: it"},
+		{[]string{"--dev", "--insecure=false"}, nil, "", "--insecure false: it has no effect with --dev ("},
+		{[]string{"--dev"}, nil, "insecure: false\n", "--insecure false: it"},
+		{[]string{"--dev", "--log-store=boltdb"}, nil, "", "--log-store boltdb: it"},
+		{[]string{"--dev", "--bootstrap-expect=1", "--insecure", "--join=", "--data-dir="}, nil, "", ""},
 		{[]string{"--dev"}, map[string]string{"HOLDFAST_BOOTSTRAP_EXPECT": "3"}, "", "--bootstrap-expect 3: it"},
 		{[]string{"--data-dir=/d"}, map[string]string{"HOLDFAST_DEV": "true"}, "", "leave one of them out"},
 		{[]string{"--dev"}, nil, "data_dir: /d\n", "--data-dir /d: it has no effect"},

@@ -18,7 +18,8 @@ func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) err
 // file describes the configuration file.
 func (c *Config) file(getenv func(string) (string, bool)) flagfile.Config {
 	return flagfile.Config{Path: c.File, Getenv: getenv, Groups: []string{"archive"},
-		Alone: map[string][]string{"dev": {"data-dir", "join", "bootstrap-expect"}},
+		Fixed: map[string]map[string]string{"dev": {"data-dir": "", "log-store": "", "join": "", "bootstrap-expect": "1",
+			"insecure": "true"}},
 		Sections: map[string]flagfile.Section{
 			"providers": func(n *yaml.Node) error {
 				return flagfile.Decode[map[string]map[string]any](n, "providers", "a kind and options for each name", &c.Providers)

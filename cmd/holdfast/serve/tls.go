@@ -54,7 +54,7 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 	}
 	switch {
 	case insecure && len(given) > 0:
-		return fmt.Errorf("leave out --insecure, or %s: --insecure means no TLS", strings.Join(given, ", "))
+		return fmt.Errorf("leave out --insecure or --dev, or %s: both mean no TLS", strings.Join(given, ", "))
 	case !insecure && len(missing) > 0:
 		return fmt.Errorf("set %s; or pass --insecure to serve without TLS and authentication, on loopback addresses only",
 			strings.Join(missing, ", "))

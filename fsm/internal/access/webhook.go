@@ -67,7 +67,7 @@ func PutWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *ref
 		}
 		w = &holdfastv1.Webhook{
 			Name:      in.GetName(),
-			Cursor:    t.Meta.GetLastNews(),
+			Cursor:    t.Meta.GetLastEvent(),
 			CreatedAt: t.Now,
 			CreatedBy: lex.Clip(t.Command.GetPrincipal(), core.MaxPrincipal),
 		}
@@ -98,10 +98,10 @@ func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
 	if !ok {
 		return webhookNotFound(c.GetName())
 	}
-	if c.GetCursor() < w.GetCursor() || c.GetCursor() > t.Meta.GetLastNews() {
+	if c.GetCursor() < w.GetCursor() || c.GetCursor() > t.Meta.GetLastEvent() {
 		return refusal.New(refusal.FailedPrecondition, "CURSOR_MISMATCH",
 			"webhook %q is at event %d of %d: %d is not after it",
-			w.GetName(), w.GetCursor(), t.Meta.GetLastNews(), c.GetCursor())
+			w.GetName(), w.GetCursor(), t.Meta.GetLastEvent(), c.GetCursor())
 	}
 	if w.GetFailures() != c.GetFailures() {
 		w.TriedAt = t.Now
@@ -115,7 +115,7 @@ func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
 // withBehind returns a copy of a webhook with the fields that are computed on read.
 func withBehind(s *core.State, w *holdfastv1.Webhook) *holdfastv1.Webhook {
 	w = proto.CloneOf(w)
-	if last := s.Meta.GetLastNews(); last > w.GetCursor() {
+	if last := s.Meta.GetLastEvent(); last > w.GetCursor() {
 		w.Behind = last - w.GetCursor()
 	}
 	return w

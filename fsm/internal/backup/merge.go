@@ -52,21 +52,21 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 	m.LeaseClockMs = max(had.GetLeaseClockMs(), m.GetLeaseClockMs())
 	m.EndedGeneration = max(had.GetEndedGeneration(), m.GetEndedGeneration())
 	m.LastOutcome, m.ForgottenOutcome, m.OutcomeBytes = had.GetLastOutcome(), t.Index, 0
-	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1
-	m.FirstEvent = m.GetLastEvent() + 1
+	m.LastRunEvent = max(had.GetLastRunEvent(), m.GetLastRunEvent()) + 1
+	m.FirstRunEvent = m.GetLastRunEvent() + 1
 	m.LastServiceEvent = max(had.GetLastServiceEvent(), m.GetLastServiceEvent()) + 1
 	m.FirstServiceEvent = m.GetLastServiceEvent() + 1
-	m.LastNews = max(had.GetLastNews(), m.GetLastNews()) + 1
-	m.FirstNews = m.GetLastNews() + 1
+	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1
+	m.FirstEvent = m.GetLastEvent() + 1
 
 	s := b.Copy()
 	s.Meta = m
-	s.Events, s.ServiceEvents = table.NewSequence(schema.RunEvents()), table.NewSequence(schema.ServiceEvents())
+	s.RunEvents, s.ServiceEvents = table.NewSequence(schema.RunEvents()), table.NewSequence(schema.ServiceEvents())
 	s.Outcomes = table.New(schema.Outcomes())
-	s.News, s.Staged = table.NewSequence(schema.News()), table.New(schema.Staged())
+	s.Events, s.Staged = table.NewSequence(schema.Events()), table.New(schema.Staged())
 	for w := range b.Webhooks.Ascend("", "") {
 		w = proto.CloneOf(w)
-		w.Cursor = m.GetLastNews()
+		w.Cursor = m.GetLastEvent()
 		s.Webhooks.Put(w)
 	}
 	s.Peers, s.Admissions, s.Sessions = now.Peers.Copy(), now.Admissions.Copy(), now.Sessions.Copy()
@@ -142,7 +142,7 @@ func keepRequests(t *core.Tx, s, now *core.State, why string) {
 			run.Error = &holdfastv1.RunError{Reason: runs.ReasonRestored, Message: why, Step: run.GetCurrentStep()}
 			run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
 		}
-		run.Steps, run.LogBytes, run.LogBesideBytes, run.LogTruncated, run.LogCompacted = nil, 0, 0, false, false
+		run.Steps, run.LogBytes, run.LogConcurrentBytes, run.LogTruncated, run.LogCompacted = nil, 0, 0, false, false
 		run.Archive, run.Revision = &holdfastv1.RunArchive{ArchivedAt: t.Now, DroppedAt: t.Now}, t.Index
 		s.Runs.Put(run)
 		keepPlan(s, now, run.GetPlanId())

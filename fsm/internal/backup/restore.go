@@ -97,7 +97,7 @@ func Restore(
 // does not know.
 func markAbandoned(t *core.Tx, run *holdfastv1.Run, at string) {
 	m, ok := fleet.Edit(t, run.GetMachineId())
-	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {
+	if !ok || run.GetConcurrent() || m.GetStatus().GetActiveRunId() != "" {
 		return
 	}
 	switch m.GetStatus().GetPhase() {

@@ -50,7 +50,7 @@ func Open(t *core.Tx, c *internalv1.OpenConsole) (*holdfastv1.ConsoleSession, *r
 	case !ok:
 		return nil, refusal.New(refusal.NotFound, "RUN_NOT_FOUND", "run %q not found", c.GetRunId()).
 			With("run_id", c.GetRunId())
-	case !run.GetBeside():
+	case !run.GetConcurrent():
 		return nil, refusal.New(refusal.FailedPrecondition, "NO_CONSOLE",
 			"run %s of plan %s has no console: start a run of plan/console", run.GetRunId(), run.GetPlanId())
 	case lifecycle.Ended(run):

@@ -46,8 +46,8 @@ func (s *State) checkNumbers() error {
 		}
 		last uint64 // by the header
 	}{
-		{s.Events, s.Meta.GetLastEvent()}, {s.ServiceEvents, s.Meta.GetLastServiceEvent()},
-		{s.News, s.Meta.GetLastNews()}, {s.Audit, s.Meta.GetLastAudit()},
+		{s.RunEvents, s.Meta.GetLastRunEvent()}, {s.ServiceEvents, s.Meta.GetLastServiceEvent()},
+		{s.Events, s.Meta.GetLastEvent()}, {s.Audit, s.Meta.GetLastAudit()},
 	} {
 		if last := c.rows.Last(); last != 0 && last != c.last {
 			return fmt.Errorf("snapshot is damaged: the last record of %s is %d, its header says %d",

@@ -13,13 +13,13 @@ import (
 // event would not follow the last one.
 func TestNumbersFollowTheHeader(t *testing.T) {
 	for last, want := range map[uint64]string{
-		6: "", 5: "the last record of news is 6, its header says 5", 7: "the last record of news is 6, its header says 7",
+		6: "", 5: "the last record of events is 6, its header says 5", 7: "the last record of events is 6, its header says 7",
 	} {
 		s := NewState()
 		for _, n := range []uint64{5, 6} {
-			s.News.Append(&holdfastv1.Event{Cursor: n})
+			s.Events.Append(&holdfastv1.Event{Cursor: n})
 		}
-		s.Meta.FirstNews, s.Meta.LastNews = 5, last
+		s.Meta.FirstEvent, s.Meta.LastEvent = 5, last
 		var file bytes.Buffer
 		if _, err := table.Write(&file, s.Meta, s.Tables()); err != nil {
 			t.Fatal(err)

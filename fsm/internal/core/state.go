@@ -18,7 +18,7 @@ type State struct {
 	Plans           *table.Table[*holdfastv1.Plan]
 	Runs            *table.Table[*holdfastv1.Run]
 	History         *table.Table[*holdfastv1.HistoryEntry]
-	Events          *table.Sequence[*holdfastv1.RunEvent]
+	RunEvents       *table.Sequence[*holdfastv1.RunEvent]
 	Logs            *table.Table[*internalv1.StoredLog]
 	Peers           *table.Table[*internalv1.PeerRecord]
 	Admissions      *table.Table[*internalv1.PeerAdmission]
@@ -37,7 +37,7 @@ type State struct {
 	Staged          *table.Table[*internalv1.StagedChunk]
 	Installs        *table.Table[*internalv1.StoredInstall]
 	Images          *table.Table[*holdfastv1.Image]
-	News            *table.Sequence[*holdfastv1.Event]
+	Events          *table.Sequence[*holdfastv1.Event]
 	Webhooks        *table.Table[*holdfastv1.Webhook]
 	Waves           *table.Table[*holdfastv1.Wave]
 	WaveMembers     *table.Table[*internalv1.WaveMember]
@@ -55,7 +55,7 @@ func tableList() []tableDecl {
 		declare(table.New(schema.History()),
 			func(s *State) **table.Table[*holdfastv1.HistoryEntry] { return &s.History }),
 		declare(table.NewSequence(schema.RunEvents()),
-			func(s *State) **table.Sequence[*holdfastv1.RunEvent] { return &s.Events }),
+			func(s *State) **table.Sequence[*holdfastv1.RunEvent] { return &s.RunEvents }),
 		declare(table.New(schema.RunLogs()), func(s *State) **table.Table[*internalv1.StoredLog] { return &s.Logs }),
 		declare(table.New(schema.Peers()), func(s *State) **table.Table[*internalv1.PeerRecord] { return &s.Peers }),
 		declare(table.New(schema.Admissions()),
@@ -89,8 +89,8 @@ func tableList() []tableDecl {
 		declare(table.New(schema.Hardware()),
 			func(s *State) **table.Table[*internalv1.MachineHardware] { return &s.Hardware }),
 		declare(table.New(schema.Images()), func(s *State) **table.Table[*holdfastv1.Image] { return &s.Images }),
-		declare(table.NewSequence(schema.News()),
-			func(s *State) **table.Sequence[*holdfastv1.Event] { return &s.News }),
+		declare(table.NewSequence(schema.Events()),
+			func(s *State) **table.Sequence[*holdfastv1.Event] { return &s.Events }),
 		declare(table.New(schema.Webhooks()),
 			func(s *State) **table.Table[*holdfastv1.Webhook] { return &s.Webhooks }),
 		declare(table.New(schema.Waves()), func(s *State) **table.Table[*holdfastv1.Wave] { return &s.Waves }),

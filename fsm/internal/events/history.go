@@ -50,7 +50,7 @@ func AddHistory(t *core.Tx, m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
 		forgetHistory(t, e.GetMachineId(), e.GetSequence()-MaxHistory)
 	}
 	forgetDeleted(t)
-	AddNews(t, &holdfastv1.Event{Type: "machine." + e.GetFacet(), MachineId: e.GetMachineId(), Change: e})
+	AddEvent(t, &holdfastv1.Event{Type: "machine." + e.GetFacet(), MachineId: e.GetMachineId(), Change: e})
 }
 
 // forgetHistory removes the oldest entries of a machine's history up to a sequence number, some

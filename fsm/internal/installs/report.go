@@ -110,7 +110,7 @@ func storeInstallerHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.Hard
 // sessionReported advances the open session of a machine by a report, if there is one. It
 // returns whether the report is new: an installer without a response repeats its report, and
 // a second failure of one attempt does not count.
-func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
+func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (isNew bool) {
 	s, ok := t.Installs.Edit(m.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !sessions.InstallBoots(i) { // reports after the end are ignored

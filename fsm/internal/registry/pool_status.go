@@ -26,13 +26,13 @@ func managed(p *holdfastv1.Pool) bool {
 func movePool(t *core.Tx, p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
 	if p.GetStatus() != to {
 		p.Status, p.StatusChangedAt = to, t.Now
-		events.AddNews(t, poolNews(p, reason))
+		events.AddEvent(t, poolEvent(p, reason))
 	}
 	p.StatusReason = reason
 }
 
-// poolNews returns the event of a pool that has entered its status.
-func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
+// poolEvent returns the event of a pool that has entered its status.
+func poolEvent(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	return &holdfastv1.Event{Type: "pool." + strings.ToLower(p.GetStatus().String()), Pool: &holdfastv1.Pool{
 		PoolId: p.GetPoolId(), Provider: p.GetProvider(), Status: p.GetStatus(), StatusReason: reason,
 		StatusChangedAt: p.GetStatusChangedAt(),

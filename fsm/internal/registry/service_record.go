@@ -21,7 +21,7 @@ func putService(t *core.Tx, s *holdfastv1.Service) {
 	t.Services.Put(s)
 	whole := wholeService(t.State, s)
 	events.AddServiceEvent(t, whole)
-	events.AddNews(t, serviceNews(whole))
+	events.AddEvent(t, serviceEvent(whole))
 }
 
 // addState appends a state to the activity record.
@@ -34,8 +34,8 @@ func addState(t *core.Tx, s *holdfastv1.Service, state *holdfastv1.ServiceState)
 	s.States = s.States[max(0, len(s.States)-maxStates):]
 }
 
-// serviceNews returns the event of a changed service.
-func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
+// serviceEvent returns the event of a changed service.
+func serviceEvent(s *holdfastv1.Service) *holdfastv1.Event {
 	e := &holdfastv1.Event{Type: "service.inactive", Service: s}
 	switch {
 	case s.GetDeregistered():

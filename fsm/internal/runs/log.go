@@ -68,12 +68,12 @@ func AppendReported(t *core.Tx, run *holdfastv1.Run, c *holdfastv1.LogChunk) {
 	before := run.GetLogBytes()
 	own := &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}
 	_ = appendLog(t, run, own) // it leaves no gap
-	run.LogBesideBytes += run.GetLogBytes() - before
+	run.LogConcurrentBytes += run.GetLogBytes() - before
 }
 
 // OwnLogBytes returns the length of a run's log without the bytes of others than the
 // executor. It is the offset of the executor's next append.
-func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.GetLogBesideBytes() }
+func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.GetLogConcurrentBytes() }
 
 // logBlock returns the next block of a run's log, or nil, and counts it in the run. The
 // caller stores both. The offset is the proposer's: bytes that are already stored are
@@ -89,7 +89,7 @@ func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*intern
 			run.GetRunId(), OwnLogBytes(run), at)
 	}
 	var fresh []*holdfastv1.LogChunk
-	at += run.GetLogBesideBytes()
+	at += run.GetLogConcurrentBytes()
 	end := run.GetLogBytes()
 	for _, c := range a.GetChunks() {
 		from, to := at, at+int64(len(c.GetData()))

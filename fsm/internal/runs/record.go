@@ -28,16 +28,16 @@ func PutRun(t *core.Tx, run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.Index, 0
 	had, _ := t.Runs.Get(run.GetRunId())
 	t.Runs.Put(run)
-	events.AddEvent(t, run, message)
+	events.AddRunEvent(t, run, message)
 	if had.GetPhase() != run.GetPhase() {
-		events.AddNews(t, runNews(run))
+		events.AddEvent(t, runEvent(run))
 	}
 }
 
-// runNews returns the event of a run that has entered its phase, without the run's steps.
-func runNews(r *holdfastv1.Run) *holdfastv1.Event {
+// runEvent returns the event of a run that has entered its phase, without the run's steps.
+func runEvent(r *holdfastv1.Run) *holdfastv1.Event {
 	return &holdfastv1.Event{
-		Type:      newsType(r.GetPhase()),
+		Type:      eventType(r.GetPhase()),
 		MachineId: r.GetMachineId(),
 		Run: &holdfastv1.Run{
 			RunId:        r.GetRunId(),
@@ -59,8 +59,8 @@ func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	}
 }
 
-// newsType returns the type of the event of a run that enters a phase: run.pending.
-func newsType(p holdfastv1.Run_Phase) string {
+// eventType returns the type of the event of a run that enters a phase: run.pending.
+func eventType(p holdfastv1.Run_Phase) string {
 	switch p {
 	case holdfastv1.Run_PENDING:
 		return "run.pending"

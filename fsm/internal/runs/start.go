@@ -106,7 +106,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		return nil, err
 	}
 	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
-	run.MachinePhaseBefore, run.Beside, run.Pool = m.GetStatus().GetPhase(), concurrent, m.GetSpec().GetPool()
+	run.MachinePhaseBefore, run.Concurrent, run.Pool = m.GetStatus().GetPhase(), concurrent, m.GetSpec().GetPool()
 	if !concurrent {
 		m = shallow.Machine(m)
 		m.Status.ActiveRunId = run.GetRunId()

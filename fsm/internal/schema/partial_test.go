@@ -72,7 +72,7 @@ func sameSeenByAll(t testing.TB, rows ...[]byte) {
 	sameSeen(t, Machines(), rows...)
 	sameSeen(t, History(), rows...)
 	sameSeen(t, Audit(), rows...)
-	sameSeen(t, News(), rows...)
+	sameSeen(t, Events(), rows...)
 	sameSeen(t, RunEvents(), rows...)
 	sameSeen(t, ServiceEvents(), rows...)
 	sameSeen(t, Leases(), rows...)

@@ -78,7 +78,7 @@ func Runs() *table.Schema[*holdfastv1.Run] {
 		SameKeys: func(old, r *holdfastv1.Run) bool {
 			return old.GetPhase() == r.GetPhase() && old.GetCreatedAt() == r.GetCreatedAt() &&
 				old.GetRequestId() == r.GetRequestId() && old.GetMachineId() == r.GetMachineId() &&
-				old.GetObserved() == r.GetObserved() && old.GetBeside() == r.GetBeside() &&
+				old.GetObserved() == r.GetObserved() && old.GetConcurrent() == r.GetConcurrent() &&
 				old.GetArchive() == r.GetArchive() && old.GetLogBytes() == r.GetLogBytes() &&
 				old.GetLogCompacted() == r.GetLogCompacted() && CohortOf(old) == CohortOf(r) &&
 				old.GetImage() == r.GetImage()
@@ -104,7 +104,7 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 		if r.GetImage() != "" {
 			add(RunsByImage, NameKey(r.GetImage()))
 		}
-		if r.GetBeside() {
+		if r.GetConcurrent() {
 			add(RunsConcurrent, r.GetMachineId())
 		}
 	case r.GetArchive() == nil:

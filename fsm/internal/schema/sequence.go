@@ -26,14 +26,14 @@ func Audit() *table.Schema[*holdfastv1.AuditEvent] {
 	return sequence(internalv1.SnapshotRecord_AUDIT, "sequence", (*holdfastv1.AuditEvent).GetSequence)
 }
 
-// News returns the schema of the event log.
-func News() *table.Schema[*holdfastv1.Event] {
-	return sequence(internalv1.SnapshotRecord_NEWS, "cursor", (*holdfastv1.Event).GetCursor)
+// Events returns the schema of the event log.
+func Events() *table.Schema[*holdfastv1.Event] {
+	return sequence(internalv1.SnapshotRecord_EVENTS, "cursor", (*holdfastv1.Event).GetCursor)
 }
 
 // RunEvents returns the schema of the events of runs.
 func RunEvents() *table.Schema[*holdfastv1.RunEvent] {
-	return sequence(internalv1.SnapshotRecord_EVENTS, "cursor", (*holdfastv1.RunEvent).GetCursor)
+	return sequence(internalv1.SnapshotRecord_RUN_EVENTS, "cursor", (*holdfastv1.RunEvent).GetCursor)
 }
 
 // ServiceEvents returns the schema of the events of services.

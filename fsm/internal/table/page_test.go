@@ -117,14 +117,14 @@ func TestPagesAreKept(t *testing.T) {
 				t.Fatalf("%s: got %d pages, want at least 5", name, len(before))
 			}
 			tt.change(tab)
-			news := 0
+			fresh := 0
 			for _, p := range table.Pages(tab) {
 				if !slices.Contains(before, p) {
-					news++
+					fresh++
 				}
 			}
-			if news > tt.want {
-				t.Errorf("%s, %s changed: got %d new pages, want at most %d", name, tt.name, news, tt.want)
+			if fresh > tt.want {
+				t.Errorf("%s, %s changed: got %d new pages, want at most %d", name, tt.name, fresh, tt.want)
 			}
 		}
 	}

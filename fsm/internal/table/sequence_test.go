@@ -18,10 +18,10 @@ import (
 )
 
 type (
-	news = *table.Sequence[*holdfastv1.Event]
+	events = *table.Sequence[*holdfastv1.Event]
 	// version is a copy of a sequence, and the types of its events by the model.
 	version struct {
-		s     news
+		s     events
 		first uint64
 		model []string
 	}
@@ -65,7 +65,7 @@ func (v *version) check(t interface{ Fatalf(string, ...any) }) {
 // TestSequenceIsAList compares sequences and their copies, which are all written, with slices.
 func TestSequenceIsAList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := []*version{{s: table.NewSequence(schema.News()), first: 1}}
+		all := []*version{{s: table.NewSequence(schema.Events()), first: 1}}
 		all[0].s.Guard()
 		pick := func() *version { return all[rapid.IntRange(0, len(all)-1).Draw(t, "version")] }
 		made := 0
@@ -96,8 +96,8 @@ func TestSequenceIsAList(t *testing.T) {
 					return
 				}
 				file := written(t, v.s)
-				v.s = table.NewSequence(schema.News())
-				if err := loadNews(file, v.s, true); err != nil {
+				v.s = table.NewSequence(schema.Events())
+				if err := loadEvents(file, v.s, true); err != nil {
 					t.Fatalf("load: %v", err)
 				}
 				if again := written(t, v.s); !bytes.Equal(again, file) {
@@ -113,7 +113,7 @@ func TestSequenceIsAList(t *testing.T) {
 	})
 }
 
-func loadNews(file []byte, into news, keep bool) error {
+func loadEvents(file []byte, into events, keep bool) error {
 	in, _, err := table.Open(bytes.NewReader(file))
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func loadNews(file []byte, into news, keep bool) error {
 // TestSequenceHasBytesOfATable checks that a snapshot of a sequence is that of a table with the
 // same rows.
 func TestSequenceHasBytesOfATable(t *testing.T) {
-	s, tab := table.NewSequence(schema.News()), table.New(schema.News())
+	s, tab := table.NewSequence(schema.Events()), table.New(schema.Events())
 	for n := range uint64(3*table.ChunkRows + 5) {
 		s.Append(event(n+7, "e"))
 		tab.Put(event(n+7, "e"))
@@ -153,7 +153,7 @@ func TestSequenceRefusesGaps(t *testing.T) {
 		want    string // of the error
 	}{
 		{[]uint64{1, 2, 3}, ""}, {[]uint64{1 << 32, 1<<32 + 1}, ""},
-		{[]uint64{1, 3}, `"0000000000000002" of news is missing`},
+		{[]uint64{1, 3}, `"0000000000000002" of events is missing`},
 		{[]uint64{2, 1}, "comes after"}, {[]uint64{2, 2}, "comes after"},
 	} {
 		var keys []string
@@ -162,7 +162,7 @@ func TestSequenceRefusesGaps(t *testing.T) {
 			keys, values = append(keys, schema.Ordered(n)), append(values, table.Encode(event(n, "e")))
 		}
 		for _, keep := range []bool{true, false} {
-			in := table.NewLoader(table.NewSequence(schema.News()), keep, keys, values)
+			in := table.NewLoader(table.NewSequence(schema.Events()), keep, keys, values)
 			err := in.Prepare()
 			if err == nil {
 				err = in.Add()
@@ -172,7 +172,7 @@ func TestSequenceRefusesGaps(t *testing.T) {
 			}
 		}
 	}
-	s := table.NewSequence(schema.News())
+	s := table.NewSequence(schema.Events())
 	s.Append(event(5, "first"))
 	for _, n := range []uint64{4, 5, 7} {
 		if !panics(func() { s.Append(event(n, "e")) }) {
@@ -184,13 +184,13 @@ func TestSequenceRefusesGaps(t *testing.T) {
 // TestSequenceIsGuarded checks that a guarded sequence panics at the next use of a row whose
 // message was changed, and only then.
 func TestSequenceIsGuarded(t *testing.T) {
-	for name, use := range map[string]func(s news){
-		"dropped": func(s news) { s.DropBefore(table.ChunkRows + 1) },
-		"copied":  func(s news) { s.Copy() },
-		"encoded": func(s news) { written(t, s) },
+	for name, use := range map[string]func(s events){
+		"dropped": func(s events) { s.DropBefore(table.ChunkRows + 1) },
+		"copied":  func(s events) { s.Copy() },
+		"encoded": func(s events) { written(t, s) },
 	} {
 		for _, changed := range []bool{false, true} {
-			s := table.NewSequence(schema.News())
+			s := table.NewSequence(schema.Events())
 			s.Guard()
 			for n := range uint64(table.ChunkRows) {
 				s.Append(event(n+1, "e"))
@@ -210,7 +210,7 @@ func TestSequenceIsGuarded(t *testing.T) {
 // TestSequenceFreezes checks that a copy is shared until the sequence changes, and that Rewrite
 // changes no copy.
 func TestSequenceFreezes(t *testing.T) {
-	s := table.NewSequence(schema.News())
+	s := table.NewSequence(schema.Events())
 	for n := range uint64(3) {
 		s.Append(event(n+1, "old"))
 	}
@@ -226,7 +226,7 @@ func TestSequenceFreezes(t *testing.T) {
 	}
 	s.Rewrite(func(e *holdfastv1.Event) { e.Cursor, e.Type = e.GetCursor()+100, "moved" })
 	got := map[string][]uint64{}
-	for name, list := range map[string]news{"view": v, "fork": fork, "rewritten": s} {
+	for name, list := range map[string]events{"view": v, "fork": fork, "rewritten": s} {
 		for e := range list.After(0) {
 			got[name+" "+e.GetType()] = append(got[name+" "+e.GetType()], e.GetCursor())
 		}
@@ -240,7 +240,7 @@ func TestSequenceFreezes(t *testing.T) {
 
 // TestSequenceIsReadWhileWritten reads and encodes copies while rows are appended (-race).
 func TestSequenceIsReadWhileWritten(t *testing.T) {
-	s := table.NewSequence(schema.News())
+	s := table.NewSequence(schema.Events())
 	var all sync.WaitGroup
 	for n := range uint64(3 * table.ChunkRows) {
 		s.Append(event(n+1, "e"))

@@ -61,7 +61,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 			})(cmd, args)
 		},
 	}
-	o.Register(cmd, output.DocumentShape[verdict]("a verdict"))
+	o.Register(cmd, output.DocumentShape[chainReport]("a verdict"))
 	cmd.Flags().StringVarP(&file, "file", "f", "",
 		"verify an exported file instead of the cluster's trail (- is standard input)")
 	cmd.Flags().StringVar(&after, "after", "", "SEQUENCE:HASH of the newest event of an earlier verification")
@@ -159,8 +159,8 @@ func verifyLines(in io.Reader, name string, v *verification) error {
 	return nil
 }
 
-// verdict is the output of -o json.
-type verdict struct {
+// chainReport is the output of -o json.
+type chainReport struct {
 	Whole bool   `json:"whole"`
 	First uint64 `json:"first_sequence"`
 	Last  uint64 `json:"last_sequence"`
@@ -179,7 +179,7 @@ func verified(a *app.App, o *output.Flags, v *verification, err error) error {
 	if err != nil && !ok {
 		return err
 	}
-	d := verdict{Whole: err == nil, First: v.chain.First, Last: v.chain.Sequence, Count: v.chain.Count}
+	d := chainReport{Whole: err == nil, First: v.chain.First, Last: v.chain.Sequence, Count: v.chain.Count}
 	if v.chain.First > 1 && v.chain.First != v.sequence {
 		d.After = hex.EncodeToString(v.chain.Anchor)
 	}
@@ -189,13 +189,13 @@ func verified(a *app.App, o *output.Flags, v *verification, err error) error {
 	if broken != nil {
 		d.Fault = broken.fault
 	}
-	if printed := printVerdict(a, o, d); printed != nil {
+	if printed := printReport(a, o, d); printed != nil {
 		return printed
 	}
 	return err
 }
 
-func printVerdict(a *app.App, o *output.Flags, d verdict) error {
+func printReport(a *app.App, o *output.Flags, d chainReport) error {
 	switch {
 	case o.Structured():
 		raw, err := json.Marshal(d)

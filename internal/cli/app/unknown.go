@@ -45,7 +45,7 @@ func meant(group *cobra.Command, args []string) []string {
 	if like := sameMeaning(group, args[0]); len(like) > 0 {
 		return like
 	}
-	if like := elsewhere(group, args[0]); len(like) > 0 {
+	if like := inOtherGroups(group, args[0]); len(like) > 0 {
 		return like
 	}
 	if like := likely(group, args[0]); len(like) > 0 {
@@ -122,9 +122,9 @@ func sameMeaning(group *cobra.Command, name string) []string {
 	return nil
 }
 
-// elsewhere returns the commands of other groups that have this verb, or one that means the same.
-// If there are many, that of machines is the example for a verb without a group.
-func elsewhere(group *cobra.Command, name string) []string {
+// inOtherGroups returns the commands of other groups that have this verb, or one that means the
+// same. If there are many, that of machines is the example for a verb without a group.
+func inOtherGroups(group *cobra.Command, name string) []string {
 	const most = 3
 	root, found := group.Root(), []string(nil)
 	for _, group := range root.Commands() {
@@ -157,7 +157,7 @@ func misspelledVerb(group *cobra.Command, name string) []string {
 		verbs = append(verbs, words...)
 	}
 	if verb := nearest.Of(name, verbs); verb != "" && verb != name {
-		return elsewhere(group, verb)
+		return inOtherGroups(group, verb)
 	}
 	return nil
 }

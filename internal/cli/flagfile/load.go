@@ -30,8 +30,9 @@ type Config struct {
 	// Groups are the keys whose own keys are flags with their name before them: url below archive
 	// is the flag archive-url.
 	Groups []string
-	// Alone names, for a flag that is true or false, the flags that it would make useless.
-	Alone map[string][]string
+	// Fixed has, for a flag that is true or false, the values that it gives to others. It is an
+	// error to set these to another value.
+	Fixed map[string]map[string]string
 }
 
 // Load sets flags from the environment and the file. Flags that were set take precedence over the
@@ -43,21 +44,22 @@ func Load(fs *pflag.FlagSet, c Config) error {
 		return err
 	}
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(c.Alone)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Fixed)) {
 		if fs.Lookup(name).Value.String() == "true" {
-			errs = append(errs, useless(fs, name, c.Alone[name])...)
+			errs = append(errs, useless(fs, name, c.Fixed[name])...)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// useless returns an error for each of the flags that is set beside one that makes it useless.
-func useless(fs *pflag.FlagSet, beside string, names []string) (errs []error) {
-	for _, name := range names {
+// useless returns an error for each of the flags that is set to another value than the one that
+// the flag by gives it.
+func useless(fs *pflag.FlagSet, by string, fixed map[string]string) (errs []error) {
+	for _, name := range slices.Sorted(maps.Keys(fixed)) {
 		f := fs.Lookup(name)
-		if value := f.Value.String(); value != f.DefValue {
-			errs = append(errs, fmt.Errorf("--%s %s: it has no effect beside --%s (%s): leave one of them out",
-				name, strings.Trim(value, "[]"), beside, fs.Lookup(beside).Usage))
+		if value := strings.Trim(f.Value.String(), "[]"); f.Changed && value != fixed[name] {
+			errs = append(errs, fmt.Errorf("--%s %s: it has no effect with --%s (%s): leave one of them out",
+				name, value, by, fs.Lookup(by).Usage))
 		}
 	}
 	return errs

@@ -162,14 +162,14 @@ func probePlan(a *app.App, cmd *cobra.Command, o *output.Flags, r *holdfastv1.Pr
 func probeTable(probes []*holdfastv1.Probe) *render.Table {
 	t := render.NewTable("STEP", "KIND", "WHAT", "VERDICT", "SEEN")
 	for _, p := range probes {
-		verdict := render.T("ok", render.Green)
+		shown := render.T("ok", render.Green)
 		switch p.GetVerdict() {
 		case holdfastv1.Probe_FAILS:
-			verdict = render.T("FAILS", render.Red)
+			shown = render.T("FAILS", render.Red)
 		case holdfastv1.Probe_UNKNOWN, holdfastv1.Probe_VERDICT_UNSPECIFIED:
-			verdict = render.T("unknown", render.Yellow)
+			shown = render.T("unknown", render.Yellow)
 		}
-		t.Row(p.GetStep(), p.GetKind(), p.GetWhat(), verdict, p.GetMessage())
+		t.Row(p.GetStep(), p.GetKind(), p.GetWhat(), shown, p.GetMessage())
 	}
 	return t
 }

@@ -98,15 +98,15 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// lately is the time that an ended run stays among the active ones, long enough to be seen.
-const lately = 10 * time.Second
+// shownAfterEnd is the time that an ended run stays among the active ones, long enough to be seen.
+const shownAfterEnd = 10 * time.Second
 
 // arrange fills the tables.
 func (m *model) arrange() {
 	now := m.now()
 	all := slices.Collect(maps.Values(m.runs.active))
 	for _, r := range m.runs.ended {
-		if m.ended || now.Sub(r.GetFinishedAt().AsTime()) < lately {
+		if m.ended || now.Sub(r.GetFinishedAt().AsTime()) < shownAfterEnd {
 			all = append(all, r)
 		}
 	}

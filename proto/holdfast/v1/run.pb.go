@@ -641,8 +641,8 @@ type Run struct {
 	Observed bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
 	// It is a console: it runs besides the machine's active run, does not block others, and
 	// does not change the machine.
-	Beside         bool  `protobuf:"varint,66,opt,name=beside,proto3" json:"beside,omitempty"`
-	LogBesideBytes int64 `protobuf:"varint,67,opt,name=log_beside_bytes,json=logBesideBytes,proto3" json:"log_beside_bytes,omitempty"` // of log_bytes: output of others than the executor, such as an installer
+	Concurrent         bool  `protobuf:"varint,66,opt,name=concurrent,proto3" json:"concurrent,omitempty"`
+	LogConcurrentBytes int64 `protobuf:"varint,67,opt,name=log_concurrent_bytes,json=logConcurrentBytes,proto3" json:"log_concurrent_bytes,omitempty"` // of log_bytes: output of others than the executor, such as an installer
 	// Location of its steps and its log after they were archived. Lists show such a run without
 	// steps; GetRun and StreamRunLogs read them from the archive.
 	Archive *RunArchive `protobuf:"bytes,68,opt,name=archive,proto3" json:"archive,omitempty"`
@@ -874,16 +874,16 @@ func (x *Run) GetObserved() bool {
 	return false
 }
 
-func (x *Run) GetBeside() bool {
+func (x *Run) GetConcurrent() bool {
 	if x != nil {
-		return x.Beside
+		return x.Concurrent
 	}
 	return false
 }
 
-func (x *Run) GetLogBesideBytes() int64 {
+func (x *Run) GetLogConcurrentBytes() int64 {
 	if x != nil {
-		return x.LogBesideBytes
+		return x.LogConcurrentBytes
 	}
 	return 0
 }
@@ -1553,7 +1553,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xf7\v\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\x87\f\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1588,9 +1588,11 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\brevision\x18> \x01(\x04R\brevision\x12\x1c\n" +
 	"\tprincipal\x18? \x01(\tR\tprincipal\x12#\n" +
 	"\rlog_compacted\x18@ \x01(\bR\flogCompacted\x12\x1a\n" +
-	"\bobserved\x18A \x01(\bR\bobserved\x12\x16\n" +
-	"\x06beside\x18B \x01(\bR\x06beside\x12(\n" +
-	"\x10log_beside_bytes\x18C \x01(\x03R\x0elogBesideBytes\x121\n" +
+	"\bobserved\x18A \x01(\bR\bobserved\x12\x1e\n" +
+	"\n" +
+	"concurrent\x18B \x01(\bR\n" +
+	"concurrent\x120\n" +
+	"\x14log_concurrent_bytes\x18C \x01(\x03R\x12logConcurrentBytes\x121\n" +
 	"\aarchive\x18D \x01(\v2\x17.holdfast.v1.RunArchiveR\aarchive\x12\x16\n" +
 	"\x06effect\x18E \x01(\tR\x06effect\x12\x14\n" +
 	"\x05image\x18P \x01(\tR\x05image\x12\x12\n" +

@@ -93,7 +93,7 @@ func CheckTLS(mode, caFile string) error {
 }
 
 // TLS returns the configuration of connections to servers. mode and caFile are the values of tls
-// and ca_file.
+// and ca_file. The error of the file is a *misfit.ContentError.
 func TLS(mode, caFile string) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -102,11 +102,11 @@ func TLS(mode, caFile string) (*tls.Config, error) {
 	if caFile != "" {
 		pem, err := os.ReadFile(caFile)
 		if err != nil {
-			return nil, fmt.Errorf("read ca_file: %w", err)
+			return nil, &misfit.ContentError{Err: fmt.Errorf("read ca_file: %w", err)}
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read ca_file: %s has no PEM certificate", caFile)
+			return nil, &misfit.ContentError{Err: fmt.Errorf("read ca_file: %s has no PEM certificate", caFile)}
 		}
 	}
 	return c, nil

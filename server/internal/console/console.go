@@ -85,7 +85,7 @@ func (s *Service) Attach(stream consoleStream) error {
 	case ok && self && s.cfg.Consoles != nil:
 		return s.console(ctx, stream, first)
 	case ok && !self && s.cfg.Peers != nil && !forwarded(ctx):
-		return s.relay(ctx, stream, first, id)
+		return s.forward(ctx, stream, first, id)
 	}
 	return noLeaderFor("a console")
 }

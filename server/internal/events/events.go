@@ -52,12 +52,12 @@ func (s *Service) WatchEvents(
 	w.sent.Sent(w.cursor)
 	switch {
 	case w.cursor == 0:
-		w.cursor = v.LastNews()
+		w.cursor = v.LastEvent()
 		if err := w.bookmark(); err != nil {
 			return err
 		}
-	case w.cursor > v.LastNews():
-		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).News); err != nil {
+	case w.cursor > v.LastEvent():
+		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).Events); err != nil {
 			return err
 		}
 	}
@@ -76,8 +76,8 @@ type eventWatch struct {
 // follow sends the events of a view after the cursor. A view older than the cursor has
 // none.
 func (w *eventWatch) follow(v *fsm.View) error {
-	for w.cursor < v.LastNews() {
-		events, err := v.News(w.cursor, watch.Batch)
+	for w.cursor < v.LastEvent() {
+		events, err := v.Events(w.cursor, watch.Batch)
 		if err != nil {
 			return err
 		}

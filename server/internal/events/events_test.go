@@ -28,7 +28,7 @@ func TestWatchEventsBookmarks(t *testing.T) {
 	if err := w.follow(n.Peer.View()); err != nil { // no cursor was ever sent
 		t.Fatal(err)
 	}
-	if last := n.Peer.View().LastNews(); len(got) != 1 || got[0].GetCursor() != last || got[0].GetType() != "" {
+	if last := n.Peer.View().LastEvent(); len(got) != 1 || got[0].GetCursor() != last || got[0].GetType() != "" {
 		t.Errorf("got %v, want one bookmark at %d", got, last)
 	}
 }

@@ -22,8 +22,8 @@ func progress(v *fsm.View, w *holdfastv1.Webhook) {
 	if err != nil { // stored by a later version: nothing is delivered
 		return
 	}
-	from := max(w.GetCursor()+1, v.FirstNews()) // earlier events were deleted
-	events, err := v.News(from-1, mostScanned)
+	from := max(w.GetCursor()+1, v.FirstEvent()) // earlier events were deleted
+	events, err := v.Events(from-1, mostScanned)
 	if err != nil {
 		return
 	}

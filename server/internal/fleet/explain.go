@@ -52,7 +52,7 @@ func runToExplain(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
 		}
 	}
 	for _, run := range v.MachineRuns(m.GetMachineId(), "") {
-		if !run.GetBeside() { // a console does not affect the machine's state
+		if !run.GetConcurrent() { // a console does not affect the machine's state
 			return run
 		}
 	}

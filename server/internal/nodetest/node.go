@@ -175,7 +175,7 @@ func (n *Node) Log(t testing.TB, runID string, data string) {
 // Outgrow creates so many events of a run that the oldest ones are no longer kept.
 func (n *Node) Outgrow(runID string) {
 	for {
-		if _, err := n.Peer.View().Events(1, 1); err != nil {
+		if _, err := n.Peer.View().RunEvents(1, 1); err != nil {
 			return
 		}
 		var cmds []*internalv1.Command

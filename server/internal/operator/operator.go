@@ -150,7 +150,7 @@ func (s *Service) AdmitPeer(
 // Probe commits a command that changes nothing and writes no audit event.
 func (s *Service) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
 	res, err := s.Node.Apply(ctx, &internalv1.Command{
-		Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+		Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}},
 	})
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func BenchmarkEvent(b *testing.B) {
 	var got, running sync.WaitGroup
 	for range watchers {
 		running.Add(1)
-		w := &runWatch{filter: f, cursor: n.Peer.View().LastEvent(), matches: watch.NewMatches(f, false),
+		w := &runWatch{filter: f, cursor: n.Peer.View().LastRunEvent(), matches: watch.NewMatches(f, false),
 			send: func(*holdfastv1.RunEvent) error {
 				got.Done()
 				return nil

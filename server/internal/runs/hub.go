@@ -52,7 +52,7 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 		return t.events[from:min(n, from+watch.Batch)], nil
 	}
 	v := t.state.View()
-	t.advance(v.LastEvent())
+	t.advance(v.LastRunEvent())
 	fresh, err := readable(v, cursor)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
@@ -69,7 +69,7 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 
 // readable returns events as they are sent: a run waits for the same as in GetRun.
 func readable(v *fsm.View, cursor uint64) ([]*holdfastv1.RunEvent, error) {
-	events, err := v.Events(cursor, watch.Batch)
+	events, err := v.RunEvents(cursor, watch.Batch)
 	for i, e := range events {
 		if run := v.Readable(e.GetSnapshot()); run != e.GetSnapshot() { // events of the state are shared
 			events[i] = &holdfastv1.RunEvent{Ts: e.GetTs(), Snapshot: run, Message: e.GetMessage(), Cursor: e.GetCursor(),
@@ -117,7 +117,7 @@ func (t *eventHub) wait(ctx context.Context, cursor uint64) error {
 func (t *eventHub) follow(ctx context.Context, cursor uint64) error {
 	for {
 		changed := t.state.Changed()
-		last := t.state.View().LastEvent()
+		last := t.state.View().LastRunEvent()
 		t.mu.Lock()
 		t.advance(last)
 		t.mu.Unlock()

@@ -99,7 +99,7 @@ func TestWatchResume(t *testing.T) {
 		got = nil
 		tl := newEventHub(n.Peer, nil)
 		change("followed")
-		cut := v.LastEvent()
+		cut := v.LastRunEvent()
 		for rapid.Bool().Draw(rt, "read on") {
 			if _, err := w.next(tl); err != nil {
 				rt.Fatal(err)
@@ -109,7 +109,7 @@ func TestWatchResume(t *testing.T) {
 		}
 		// The stream is interrupted: the client has the cursor of the last event sent to
 		// it.
-		known := v.LastEvent()
+		known := v.LastRunEvent()
 		for _, e := range got {
 			known = e.GetCursor()
 		}
@@ -130,7 +130,7 @@ func TestWatchResume(t *testing.T) {
 		}
 
 		at, seen := 0, map[string]bool{}
-		for _, e := range allEvents(t, n.Peer.View())[v.LastEvent():] {
+		for _, e := range allEvents(t, n.Peer.View())[v.LastRunEvent():] {
 			wanted := mod.wants(e)
 			sent := at < len(got) && got[at].GetCursor() == e.GetCursor()
 			id := e.GetSnapshot().GetRunId()
@@ -170,7 +170,7 @@ func checkCurrent(rt *rapid.T, v *fsm.View, f *filter.Filter, got []*holdfastv1.
 		}
 		want := uint64(0)
 		if at == len(got)-1 {
-			want = v.LastEvent()
+			want = v.LastRunEvent()
 		}
 		if got[at].GetCursor() != want || got[at].GetTs() == nil {
 			rt.Fatalf("event %d of %d of the current state is %v", at, len(got), got[at])

@@ -67,7 +67,7 @@ func (s *Service) Watch(
 		if err := w.current(v); err != nil {
 			return err
 		}
-	case w.cursor > v.LastEvent():
+	case w.cursor > v.LastRunEvent():
 		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).Events); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (w *runWatch) current(v *fsm.View) error {
 		}
 		held = &holdfastv1.RunEvent{Ts: now, Snapshot: run, Message: "current state", Index: run.GetRevision()}
 	}
-	w.cursor = v.LastEvent()
+	w.cursor = v.LastRunEvent()
 	if held == nil {
 		return w.bookmark()
 	}

@@ -110,7 +110,7 @@ func TestWatchManyTails(t *testing.T) {
 // allEvents returns all events of runs.
 func allEvents(t testing.TB, v *fsm.View) []*holdfastv1.RunEvent {
 	t.Helper()
-	es, err := v.Events(0, 1<<20)
+	es, err := v.RunEvents(0, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

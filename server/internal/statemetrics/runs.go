@@ -116,7 +116,7 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 		age := now.Sub(since.AsTime())
 		active[phase]++
 		oldest[phase] = max(oldest[phase], age)
-		if most > 0 && age > most && !r.GetBeside() { // a console has no time limit
+		if most > 0 && age > most && !r.GetConcurrent() { // a console has no time limit
 			overdue[phase]++
 		}
 	}

@@ -63,7 +63,7 @@ func newStateCollector(state State) *stateCollector {
 			nil, nil),
 		runs:    newRunCollector(),
 		started: time.Now(),
-		cursor:  state.View().LastEvent(),
+		cursor:  state.View().LastRunEvent(),
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(held))
-	ch <- prometheus.MustNewConstMetric(c.lastEvent, prometheus.CounterValue, float64(v.LastEvent()))
+	ch <- prometheus.MustNewConstMetric(c.lastEvent, prometheus.CounterValue, float64(v.LastRunEvent()))
 	lastBackup := float64(v.Meta().GetLastBackup().AsTime().UnixMilli()) / 1000
 	ch <- prometheus.MustNewConstMetric(c.backup, prometheus.GaugeValue, lastBackup)
 	c.readEvents(v)
@@ -145,10 +145,10 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 // readEvents counts the runs that have ended since the last scrape. It ignores runs that
 // ended before this process started, because a peer replays the log at its start.
 func (c *stateCollector) readEvents(v *fsm.View) {
-	for c.cursor < v.LastEvent() {
-		events, err := v.Events(c.cursor, eventBatch)
+	for c.cursor < v.LastRunEvent() {
+		events, err := v.RunEvents(c.cursor, eventBatch)
 		if err != nil || len(events) == 0 { // some events since the last scrape are no longer kept
-			c.cursor = v.LastEvent()
+			c.cursor = v.LastRunEvent()
 			return
 		}
 		for _, e := range events {

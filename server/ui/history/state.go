@@ -59,7 +59,7 @@ func (s *stateSampler) countMachines(v *fsm.View, now time.Time) {
 func (s *stateSampler) countRuns(ctx context.Context, v *fsm.View, now time.Time) {
 	from := s.until
 	for ctx.Err() == nil {
-		events, err := v.Events(s.cursor, eventBatch)
+		events, err := v.RunEvents(s.cursor, eventBatch)
 		if err != nil {
 			s.skipEvents(v)
 			from = time.Time{} // the skipped events may have had runs
@@ -94,11 +94,11 @@ func (s *stateSampler) countRuns(ctx context.Context, v *fsm.View, now time.Time
 // skipEvents moves the cursor to the first event that is kept, or, if a restored backup has
 // fewer events, to the last one.
 func (s *stateSampler) skipEvents(v *fsm.View) {
-	if s.cursor > v.LastEvent() {
-		s.cursor = v.LastEvent()
+	if s.cursor > v.LastRunEvent() {
+		s.cursor = v.LastRunEvent()
 		return
 	}
-	s.cursor = v.Meta().GetFirstEvent() - 1
+	s.cursor = v.Meta().GetFirstRunEvent() - 1
 }
 
 // endPhases returns the phases of ended runs.

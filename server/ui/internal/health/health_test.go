@@ -127,7 +127,7 @@ func TestAlerts(t *testing.T) {
 				Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 60}, {TimeoutSeconds: 60}}},
 			{Phase: holdfastv1.Run_RUNNING, StartedAt: ago(time.Hour),
 				Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 7200}}},
-			{Phase: holdfastv1.Run_RUNNING, StartedAt: ago(time.Hour), Beside: true,
+			{Phase: holdfastv1.Run_RUNNING, StartedAt: ago(time.Hour), Concurrent: true,
 				Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 60}}},
 		}}, []string{"r1 on m1, for 11m0s", "r2 on m2, for 3m0s"}},
 		"HoldfastRunsFail": {Facts{Recent: append(failed(5, time.Minute), failed(9, time.Hour)...)},

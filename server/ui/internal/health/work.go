@@ -36,7 +36,7 @@ func (f Facts) overdue() (all []string) {
 				most += time.Duration(s.GetTimeoutSeconds()) * time.Second
 			}
 		}
-		if age := f.Now.Sub(since.AsTime()); most > 0 && age > most && !r.GetBeside() { // a console has no time limit
+		if age := f.Now.Sub(since.AsTime()); most > 0 && age > most && !r.GetConcurrent() { // a console has no time limit
 			all = append(all, fmt.Sprintf("%s on %s, for %s", r.GetRunId(), r.GetMachineId(), age.Round(time.Minute)))
 		}
 	}

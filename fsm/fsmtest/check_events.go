@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// checkNews checks that cursors are consecutive, and that the last events of a machine and of
+// checkEvents checks that cursors are consecutive, and that the last events of a machine and of
 // a run show their present state.
-func checkNews(v *fsm.View) error {
-	cursor := max(v.FirstNews(), 1) - 1
-	events, err := v.News(cursor, int(v.LastNews()))
+func checkEvents(v *fsm.View) error {
+	cursor := max(v.FirstEvent(), 1) - 1
+	events, err := v.Events(cursor, int(v.LastEvent()))
 	if err != nil {
 		return fmt.Errorf("read all events: %w", err)
 	}
@@ -30,8 +30,8 @@ func checkNews(v *fsm.View) error {
 			runs[e.GetRun().GetRunId()] = e.GetRun().GetPhase().String()
 		}
 	}
-	if cursor != v.LastNews() {
-		errs = append(errs, fmt.Errorf("events end at %d, want %d", cursor, v.LastNews()))
+	if cursor != v.LastEvent() {
+		errs = append(errs, fmt.Errorf("events end at %d, want %d", cursor, v.LastEvent()))
 	}
 	for id, want := range phases {
 		if m, ok := v.Machine(id); !ok || m.GetStatus().GetPhase().String() != want {
@@ -45,8 +45,8 @@ func checkNews(v *fsm.View) error {
 		}
 	}
 	for w := range v.Webhooks("") {
-		if w.GetCursor() > v.LastNews() {
-			errs = append(errs, fmt.Errorf("webhook %s is at event %d of %d", w.GetName(), w.GetCursor(), v.LastNews()))
+		if w.GetCursor() > v.LastEvent() {
+			errs = append(errs, fmt.Errorf("webhook %s is at event %d of %d", w.GetName(), w.GetCursor(), v.LastEvent()))
 		}
 	}
 	return errors.Join(errs...)

@@ -20,39 +20,39 @@ type Peers interface {
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
 
-// Relay sends refusals and new sessions to the leader, which commits them.
-type Relay struct {
-	internalv1.UnimplementedAuditRelayServer
+// AuditForwarder sends refusals and new sessions to the leader, which commits them.
+type AuditForwarder struct {
+	internalv1.UnimplementedAuditForwarderServer
 	peers  Peers
 	commit func(context.Context, *internalv1.Command) error
 }
 
-// NewRelay returns a relay. The leader calls commit.
-func NewRelay(peers Peers, commit func(context.Context, *internalv1.Command) error) *Relay {
-	return &Relay{peers: peers, commit: commit}
+// NewAuditForwarder returns a forwarder. The leader calls commit.
+func NewAuditForwarder(peers Peers, commit func(context.Context, *internalv1.Command) error) *AuditForwarder {
+	return &AuditForwarder{peers: peers, commit: commit}
 }
 
 // leader returns the connection to the leader, or nil if this peer leads.
-func (r *Relay) leader() (grpc.ClientConnInterface, error) {
-	id, self, ok := r.peers.Leader()
+func (f *AuditForwarder) leader() (grpc.ClientConnInterface, error) {
+	id, self, ok := f.peers.Leader()
 	switch {
 	case !ok:
 		return nil, errors.New("no leader is known")
 	case self:
 		return nil, nil
 	}
-	return r.peers.PeerConn(id)
+	return f.peers.PeerConn(id)
 }
 
 // Report implements Deps.Report.
-func (r *Relay) Report(ctx context.Context, d *internalv1.RecordDenials) error {
-	leader, err := r.leader()
+func (f *AuditForwarder) Report(ctx context.Context, d *internalv1.RecordDenials) error {
+	leader, err := f.leader()
 	switch {
 	case err != nil:
 	case leader == nil:
-		_, err = r.RecordDenials(ctx, d)
+		_, err = f.RecordDenials(ctx, d)
 	default:
-		_, err = internalv1.NewAuditRelayClient(leader).RecordDenials(ctx, d)
+		_, err = internalv1.NewAuditForwarderClient(leader).RecordDenials(ctx, d)
 	}
 	if err != nil {
 		return fmt.Errorf("report to the leader: %w", err)
@@ -61,14 +61,14 @@ func (r *Relay) Report(ctx context.Context, d *internalv1.RecordDenials) error {
 }
 
 // Note implements Deps.Note.
-func (r *Relay) Note(ctx context.Context, n *internalv1.NoteSessions) error {
-	leader, err := r.leader()
+func (f *AuditForwarder) Note(ctx context.Context, n *internalv1.NoteSessions) error {
+	leader, err := f.leader()
 	switch {
 	case err != nil:
 	case leader == nil:
-		_, err = r.NoteSessions(ctx, n)
+		_, err = f.NoteSessions(ctx, n)
 	default:
-		_, err = internalv1.NewAuditRelayClient(leader).NoteSessions(ctx, n)
+		_, err = internalv1.NewAuditForwarderClient(leader).NoteSessions(ctx, n)
 	}
 	if err != nil {
 		return fmt.Errorf("note sessions at the leader: %w", err)
@@ -77,18 +77,18 @@ func (r *Relay) Note(ctx context.Context, n *internalv1.NoteSessions) error {
 }
 
 // RecordDenials commits the refusals of another peer.
-func (r *Relay) RecordDenials(
+func (f *AuditForwarder) RecordDenials(
 	ctx context.Context, d *internalv1.RecordDenials,
 ) (*internalv1.RecordDenialsResponse, error) {
-	err := r.commit(ctx, &internalv1.Command{Op: &internalv1.Command_RecordDenials{RecordDenials: d}})
+	err := f.commit(ctx, &internalv1.Command{Op: &internalv1.Command_RecordDenials{RecordDenials: d}})
 	return &internalv1.RecordDenialsResponse{}, err
 }
 
 // NoteSessions commits the new sessions of another peer.
-func (r *Relay) NoteSessions(
+func (f *AuditForwarder) NoteSessions(
 	ctx context.Context, n *internalv1.NoteSessions,
 ) (*internalv1.NoteSessionsResponse, error) {
-	err := r.commit(ctx, &internalv1.Command{Op: &internalv1.Command_NoteSessions{NoteSessions: n}})
+	err := f.commit(ctx, &internalv1.Command{Op: &internalv1.Command_NoteSessions{NoteSessions: n}})
 	return &internalv1.NoteSessionsResponse{}, err
 }
 
@@ -104,10 +104,10 @@ type State interface {
 	View() *fsm.View
 }
 
-// ForNode returns the gate of a peer and its relay. The caller must register the relay
+// ForNode returns the gate of a peer and its forwarder. The caller must register the forwarder
 // and run the gate's Denials.
-func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
-	relay := NewRelay(node, func(ctx context.Context, c *internalv1.Command) error {
+func ForNode(cfg Config, node Node, state State) (*Gate, *AuditForwarder, error) {
+	forwarder := NewAuditForwarder(node, func(ctx context.Context, c *internalv1.Command) error {
 		c.Time, c.Principal = timestamppb.Now(), "system"
 		_, err := node.Apply(ctx, c)
 		return err
@@ -121,12 +121,14 @@ func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
 			}
 			return v, nil
 		},
-		Report:  relay.Report,
-		Note:    relay.Note,
+		Report:  forwarder.Report,
+		Note:    forwarder.Note,
 		Session: func(id string) (*holdfastv1.Session, bool) { return state.View().Session(id) },
 	})
-	return g, relay, err
+	return g, forwarder, err
 }
 
 // Register adds the service to which other peers report refusals and sessions.
-func (r *Relay) Register(s grpc.ServiceRegistrar) { internalv1.RegisterAuditRelayServer(s, r) }
+func (f *AuditForwarder) Register(s grpc.ServiceRegistrar) {
+	internalv1.RegisterAuditForwarderServer(s, f)
+}

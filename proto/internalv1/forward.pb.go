@@ -4,7 +4,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: proto/internal/v1/relay.proto
+// source: proto/internal/v1/forward.proto
 
 package internalv1
 
@@ -32,7 +32,7 @@ type RecordDenialsResponse struct {
 
 func (x *RecordDenialsResponse) Reset() {
 	*x = RecordDenialsResponse{}
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[0]
+	mi := &file_proto_internal_v1_forward_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +44,7 @@ func (x *RecordDenialsResponse) String() string {
 func (*RecordDenialsResponse) ProtoMessage() {}
 
 func (x *RecordDenialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[0]
+	mi := &file_proto_internal_v1_forward_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +57,7 @@ func (x *RecordDenialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordDenialsResponse.ProtoReflect.Descriptor instead.
 func (*RecordDenialsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{0}
+	return file_proto_internal_v1_forward_proto_rawDescGZIP(), []int{0}
 }
 
 type NoteSessionsResponse struct {
@@ -68,7 +68,7 @@ type NoteSessionsResponse struct {
 
 func (x *NoteSessionsResponse) Reset() {
 	*x = NoteSessionsResponse{}
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[1]
+	mi := &file_proto_internal_v1_forward_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -80,7 +80,7 @@ func (x *NoteSessionsResponse) String() string {
 func (*NoteSessionsResponse) ProtoMessage() {}
 
 func (x *NoteSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[1]
+	mi := &file_proto_internal_v1_forward_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -93,7 +93,7 @@ func (x *NoteSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteSessionsResponse.ProtoReflect.Descriptor instead.
 func (*NoteSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{1}
+	return file_proto_internal_v1_forward_proto_rawDescGZIP(), []int{1}
 }
 
 // ForwardedCaller accompanies a call that a peer forwards, in the metadata
@@ -111,7 +111,7 @@ type ForwardedCaller struct {
 
 func (x *ForwardedCaller) Reset() {
 	*x = ForwardedCaller{}
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_forward_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -123,7 +123,7 @@ func (x *ForwardedCaller) String() string {
 func (*ForwardedCaller) ProtoMessage() {}
 
 func (x *ForwardedCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_relay_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_forward_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -136,7 +136,7 @@ func (x *ForwardedCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForwardedCaller.ProtoReflect.Descriptor instead.
 func (*ForwardedCaller) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_relay_proto_rawDescGZIP(), []int{2}
+	return file_proto_internal_v1_forward_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ForwardedCaller) GetIdentity() *v1.Identity {
@@ -174,11 +174,11 @@ func (x *ForwardedCaller) GetSession() *v1.Session {
 	return nil
 }
 
-var File_proto_internal_v1_relay_proto protoreflect.FileDescriptor
+var File_proto_internal_v1_forward_proto protoreflect.FileDescriptor
 
-const file_proto_internal_v1_relay_proto_rawDesc = "" +
+const file_proto_internal_v1_forward_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/internal/v1/relay.proto\x12\x14holdfast.internal.v1\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1eproto/internal/v1/access.proto\"\x17\n" +
+	"\x1fproto/internal/v1/forward.proto\x12\x14holdfast.internal.v1\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1eproto/internal/v1/access.proto\"\x17\n" +
 	"\x15RecordDenialsResponse\"\x16\n" +
 	"\x14NoteSessionsResponse\"\xb8\x01\n" +
 	"\x0fForwardedCaller\x121\n" +
@@ -186,26 +186,25 @@ const file_proto_internal_v1_relay_proto_rawDesc = "" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
 	"\x04peer\x18\x03 \x01(\tR\x04peer\x12\x16\n" +
 	"\x06method\x18\x04 \x01(\tR\x06method\x12.\n" +
-	"\asession\x18\x05 \x01(\v2\x14.holdfast.v1.SessionR\asession2\xcf\x01\n" +
-	"\n" +
-	"AuditRelay\x12a\n" +
+	"\asession\x18\x05 \x01(\v2\x14.holdfast.v1.SessionR\asession2\xd3\x01\n" +
+	"\x0eAuditForwarder\x12a\n" +
 	"\rRecordDenials\x12#.holdfast.internal.v1.RecordDenials\x1a+.holdfast.internal.v1.RecordDenialsResponse\x12^\n" +
 	"\fNoteSessions\x12\".holdfast.internal.v1.NoteSessions\x1a*.holdfast.internal.v1.NoteSessionsResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
-	file_proto_internal_v1_relay_proto_rawDescOnce sync.Once
-	file_proto_internal_v1_relay_proto_rawDescData []byte
+	file_proto_internal_v1_forward_proto_rawDescOnce sync.Once
+	file_proto_internal_v1_forward_proto_rawDescData []byte
 )
 
-func file_proto_internal_v1_relay_proto_rawDescGZIP() []byte {
-	file_proto_internal_v1_relay_proto_rawDescOnce.Do(func() {
-		file_proto_internal_v1_relay_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_proto_internal_v1_relay_proto_rawDesc), len(file_proto_internal_v1_relay_proto_rawDesc)))
+func file_proto_internal_v1_forward_proto_rawDescGZIP() []byte {
+	file_proto_internal_v1_forward_proto_rawDescOnce.Do(func() {
+		file_proto_internal_v1_forward_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_proto_internal_v1_forward_proto_rawDesc), len(file_proto_internal_v1_forward_proto_rawDesc)))
 	})
-	return file_proto_internal_v1_relay_proto_rawDescData
+	return file_proto_internal_v1_forward_proto_rawDescData
 }
 
-var file_proto_internal_v1_relay_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_proto_internal_v1_relay_proto_goTypes = []any{
+var file_proto_internal_v1_forward_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_proto_internal_v1_forward_proto_goTypes = []any{
 	(*RecordDenialsResponse)(nil), // 0: holdfast.internal.v1.RecordDenialsResponse
 	(*NoteSessionsResponse)(nil),  // 1: holdfast.internal.v1.NoteSessionsResponse
 	(*ForwardedCaller)(nil),       // 2: holdfast.internal.v1.ForwardedCaller
@@ -214,13 +213,13 @@ var file_proto_internal_v1_relay_proto_goTypes = []any{
 	(*RecordDenials)(nil),         // 5: holdfast.internal.v1.RecordDenials
 	(*NoteSessions)(nil),          // 6: holdfast.internal.v1.NoteSessions
 }
-var file_proto_internal_v1_relay_proto_depIdxs = []int32{
+var file_proto_internal_v1_forward_proto_depIdxs = []int32{
 	3, // 0: holdfast.internal.v1.ForwardedCaller.identity:type_name -> holdfast.v1.Identity
 	4, // 1: holdfast.internal.v1.ForwardedCaller.session:type_name -> holdfast.v1.Session
-	5, // 2: holdfast.internal.v1.AuditRelay.RecordDenials:input_type -> holdfast.internal.v1.RecordDenials
-	6, // 3: holdfast.internal.v1.AuditRelay.NoteSessions:input_type -> holdfast.internal.v1.NoteSessions
-	0, // 4: holdfast.internal.v1.AuditRelay.RecordDenials:output_type -> holdfast.internal.v1.RecordDenialsResponse
-	1, // 5: holdfast.internal.v1.AuditRelay.NoteSessions:output_type -> holdfast.internal.v1.NoteSessionsResponse
+	5, // 2: holdfast.internal.v1.AuditForwarder.RecordDenials:input_type -> holdfast.internal.v1.RecordDenials
+	6, // 3: holdfast.internal.v1.AuditForwarder.NoteSessions:input_type -> holdfast.internal.v1.NoteSessions
+	0, // 4: holdfast.internal.v1.AuditForwarder.RecordDenials:output_type -> holdfast.internal.v1.RecordDenialsResponse
+	1, // 5: holdfast.internal.v1.AuditForwarder.NoteSessions:output_type -> holdfast.internal.v1.NoteSessionsResponse
 	4, // [4:6] is the sub-list for method output_type
 	2, // [2:4] is the sub-list for method input_type
 	2, // [2:2] is the sub-list for extension type_name
@@ -228,9 +227,9 @@ var file_proto_internal_v1_relay_proto_depIdxs = []int32{
 	0, // [0:2] is the sub-list for field type_name
 }
 
-func init() { file_proto_internal_v1_relay_proto_init() }
-func file_proto_internal_v1_relay_proto_init() {
-	if File_proto_internal_v1_relay_proto != nil {
+func init() { file_proto_internal_v1_forward_proto_init() }
+func file_proto_internal_v1_forward_proto_init() {
+	if File_proto_internal_v1_forward_proto != nil {
 		return
 	}
 	file_proto_internal_v1_access_proto_init()
@@ -238,17 +237,17 @@ func file_proto_internal_v1_relay_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_relay_proto_rawDesc), len(file_proto_internal_v1_relay_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_forward_proto_rawDesc), len(file_proto_internal_v1_forward_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
-		GoTypes:           file_proto_internal_v1_relay_proto_goTypes,
-		DependencyIndexes: file_proto_internal_v1_relay_proto_depIdxs,
-		MessageInfos:      file_proto_internal_v1_relay_proto_msgTypes,
+		GoTypes:           file_proto_internal_v1_forward_proto_goTypes,
+		DependencyIndexes: file_proto_internal_v1_forward_proto_depIdxs,
+		MessageInfos:      file_proto_internal_v1_forward_proto_msgTypes,
 	}.Build()
-	File_proto_internal_v1_relay_proto = out.File
-	file_proto_internal_v1_relay_proto_goTypes = nil
-	file_proto_internal_v1_relay_proto_depIdxs = nil
+	File_proto_internal_v1_forward_proto = out.File
+	file_proto_internal_v1_forward_proto_goTypes = nil
+	file_proto_internal_v1_forward_proto_depIdxs = nil
 }

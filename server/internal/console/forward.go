@@ -28,8 +28,8 @@ func forwarded(ctx context.Context) bool {
 	return len(metadata.ValueFromIncomingContext(ctx, cluster.HeaderForwardedBy)) > 0
 }
 
-// relay forwards the stream to the leader.
-func (s *Service) relay(
+// forward sends the stream to the leader.
+func (s *Service) forward(
 	ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest, leader string,
 ) error {
 	conn, err := s.cfg.Peers.PeerConn(leader)
