@@ -52,8 +52,8 @@ func Files(text string) string {
 	})
 }
 
-// ContentError is the error of a file that a setting names: it cannot be read, or has other content.
-// The setting itself may be right, for example for another host.
+// ContentError is the error of a file that a setting names: it cannot be read, or has other
+// content. The setting itself may be right, for example for another host.
 type ContentError struct{ Err error }
 
 // Error returns the text of Err.

@@ -122,8 +122,8 @@ oidc_issuers:
 			t.Errorf("got\n%s\nwant a problem of %s", got, want)
 		}
 	}
-	wrong := strings.NewReplacer("ca_file: /nonexistent/bmc", "tls: no, ca_file: /nonexistent/bmc", "issuer: 'https://a.example'",
-		"issuer: 'http://a.example'", "https://ironic", "ironic").Replace(file)
+	wrong := strings.NewReplacer("ca_file: /nonexistent/bmc", "tls: no, ca_file: /nonexistent/bmc",
+		"issuer: 'https://a.example'", "issuer: 'http://a.example'", "https://ironic", "ironic").Replace(file)
 	got = checked(t, wrong, true)
 	for _, want := range []string{`provider "dc": tls is "no"`, `provider "ironic": endpoint`, `"http://a.example": want https`} {
 		if !strings.Contains(got, want) {
