@@ -133,7 +133,7 @@ func TestEachModuleIsChecked(t *testing.T) {
 	}
 	listed := func(name string) []string {
 		var dirs []string
-		for _, dir := range strings.Fields(string(regexp.MustCompile(`(?m)^` + name + ` := (.*)$`).FindSubmatch(text)[1])) {
+		for dir := range strings.FieldsSeq(string(regexp.MustCompile(`(?m)^` + name + ` := (.*)$`).FindSubmatch(text)[1])) {
 			dirs = append(dirs, path.Clean(dir))
 		}
 		slices.Sort(dirs)
