@@ -31,7 +31,7 @@ func checkHostTimes(files []source, allowed map[string]string) []string {
 		}
 		for _, u := range s.uses("google.golang.org/protobuf/types/known/timestamppb", "Now") {
 			found = append(found, fmt.Sprintf("%s: timestamppb.Now is the clock of one host: use the cluster's time "+
-				"(edge.Peer.Time, cluster.Clock)", s.at(u.Pos())))
+				"(edge.Peer.Time, clock.Clock)", s.at(u.Pos())))
 		}
 	}
 	return found

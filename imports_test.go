@@ -46,7 +46,7 @@ func importRules() []importRule {
 	}
 	// Packages that belong in tests only.
 	tests := []string{module + "/providers/providertest", module + "/internal/cli/clitest", "testing/..."}
-	return []importRule{
+	rules := []importRule{
 		{part: ".", tests: []string{"proto/holdfast/..."}}, // these tests
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
@@ -67,20 +67,22 @@ func importRules() []importRule {
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/peercert", may: []string{"cluster/keyfile", "cluster/peertls/..."}},
-		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
+		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/keyfile"}},
 		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts", "internal/hostaddr",
 			"internal/misfit"}, tests: []string{"cluster/freeport"}},
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
-		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
+		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/outcome", "providers",
+			"providers/fake"}},
 		{part: "executor/...", may: []string{
 			"proto/...", "internal/archive", "internal/describe", "internal/filter", "internal/secrets", "internal/wait",
-			"fsm", "cluster", "providers",
+			"fsm", "cluster/leader", "cluster/outcome", "providers",
 		}, tests: []string{"internal/archive/...", "internal/guard", "providers/..."},
 			never: []string{module + "/executor/executortest"}},
 		{part: "internal/images/...", may: []string{
-			"proto/...", "internal/wait", "fsm", "cluster", "providers", "server/auth",
+			"proto/...", "internal/wait", "fsm", "cluster/outcome", "providers", "server/auth",
 		}},
-		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster"}, tests: []string{"server/egress"}},
+		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster/call", "cluster/outcome"},
+			tests: []string{"server/egress"}},
 		{part: "server/internal/request", may: []string{"fsm", "internal/filter"}, tests: []string{"proto/..."}},
 		{part: "server/internal/page", may: []string{"server/internal/request"}, tests: []string{"proto/..."}},
 		{part: "server/internal/watch", may: []string{"internal/filter"}, tests: []string{"proto/..."}},
@@ -105,7 +107,8 @@ func importRules() []importRule {
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...", "internal/misfit",
 		}, tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "internal/hardware", may: []string{
-			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
+			"proto/...", "fsm", "cluster/leader", "executor", "server/...", "providers/...", "internal/images/...",
+			"internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},
 		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/cli/clitest", may: []string{"proto/...", "client", "fsm", "fsm/fsmtest", "internal/cli",
@@ -135,7 +138,7 @@ func importRules() []importRule {
 		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/describe",
 			"internal/localcluster", "providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
 		{part: "internal/bench/...", may: []string{
-			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
+			"proto/...", "client/...", "fsm", "cluster/freeport", "internal/cli/...", "internal/localcluster",
 			"internal/bench/...", "internal/wait",
 			"providers/...", "server/...",
 		}, tests: []string{"cmd/holdfast/serve", "internal/demo"}, never: tests},
@@ -153,6 +156,18 @@ func importRules() []importRule {
 			"providers/...", "client/...", "internal/...", "cmd/holdfast/serve",
 		}, tests: []string{"cluster/clustertest"}},
 	}
+	for i, r := range rules {
+		if slices.Contains(r.may, "cluster") {
+			rules[i].may = append(r.may, clusterLeaves()...)
+		}
+	}
+	return rules
+}
+
+// clusterLeaves are the packages of cluster for those that need no peer. Each part that may import
+// cluster may import them.
+func clusterLeaves() []string {
+	return []string{"cluster/call", "cluster/clock", "cluster/leader", "cluster/outcome"}
 }
 
 // unwanted maps the modules that no package imports to their replacements.

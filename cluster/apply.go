@@ -16,7 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -33,10 +35,10 @@ type committer struct {
 // ready, the command is not applied. It sets the feature level and the time of the command if they
 // are unset. In a call that a peer may deliver twice, the command is applied once: the second
 // delivery returns the outcome of the first. The error is an *fsm.Error if the state refused the
-// command (also in Result.Err), otherwise an *OutcomeError.
+// command (also in Result.Err), otherwise an *outcome.Error.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
-	applied := deliveryFrom(ctx).mark(cmd)
+	applied := call.DeliveryFrom(ctx).Mark(cmd)
 	ctx, done := n.committer.commitSpan(ctx, cmd)
 	res, err := n.committer.apply(ctx, cmd)
 	done(res, err)
@@ -49,7 +51,7 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	switch {
 	case res.Err != nil && res.Err.Reason == fsm.ReasonForgotten:
 		leader, _, _ := n.Leader()
-		return fsm.Result{}, &OutcomeError{Outcome: Unknown, Leader: leader, Err: errors.New(res.Err.Message)}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.Unknown, Leader: leader, Err: errors.New(res.Err.Message)}
 	case res.Err != nil:
 		return res, res.Err
 	}
@@ -57,9 +59,9 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	return res, nil
 }
 
-func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, *OutcomeError) {
+func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, *outcome.Error) {
 	if err := cm.n.terms.notReady(); err != nil {
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: err}
 	}
 	if refused := cm.n.fsm.CheckLimits(cmd); refused != nil {
 		return fsm.Result{Err: refused}, nil
@@ -67,14 +69,14 @@ func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Re
 	cm.complete(cmd)
 	data, err := proto.Marshal(cmd)
 	if err != nil {
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: fmt.Errorf("%w: %w", outcome.ErrEncoding, err)}
 	}
 	if len(data) > maxEntry {
-		err := fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxEntry)
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
+		err := fmt.Errorf("%w: %d bytes, at most %d", outcome.ErrTooLarge, len(data), maxEntry)
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: err}
 	}
 	if err := ctx.Err(); err != nil {
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: err}
 	}
 	p := cm.batch.add(data)
 	select {
@@ -88,13 +90,13 @@ func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Re
 		why = fmt.Errorf("wait for the commit: %w", ctx.Err())
 	}
 	if p.state.CompareAndSwap(queued, abandoned) {
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: why}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: why}
 	}
 	select {
 	case a := <-p.done: // answered at the same moment
 		return a.result, a.err
 	default:
-		return fsm.Result{}, &OutcomeError{Outcome: Unknown, Err: why}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.Unknown, Err: why}
 	}
 }
 
@@ -150,9 +152,9 @@ func (cm *committer) uptime() int64 {
 func (cm *committer) commitSpan(
 	ctx context.Context,
 	cmd *internalv1.Command,
-) (context.Context, func(fsm.Result, *OutcomeError)) {
+) (context.Context, func(fsm.Result, *outcome.Error)) {
 	if cm.n.cfg.Tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
-		return ctx, func(fsm.Result, *OutcomeError) {}
+		return ctx, func(fsm.Result, *outcome.Error) {}
 	}
 	kind := "none"
 	m := cmd.ProtoReflect()
@@ -161,7 +163,7 @@ func (cm *committer) commitSpan(
 	}
 	ctx, span := cm.n.cfg.Tracer.Start(ctx, "raft commit",
 		trace.WithAttributes(attribute.String("holdfast.command", kind)))
-	return ctx, func(res fsm.Result, err *OutcomeError) {
+	return ctx, func(res fsm.Result, err *outcome.Error) {
 		switch {
 		case err != nil:
 			span.SetStatus(codes.Error, err.Outcome.String())
@@ -203,7 +205,7 @@ type proposal struct {
 
 type answer struct {
 	result fsm.Result
-	err    *OutcomeError
+	err    *outcome.Error
 }
 
 // proposer starts the commit of an entry.
@@ -300,7 +302,7 @@ func (b *batcher) fits() (n, length int) {
 }
 
 // results waits for the outcome of an entry, and returns one result per command.
-type results func(ctx context.Context) ([]fsm.Result, *OutcomeError)
+type results func(ctx context.Context) ([]fsm.Result, *outcome.Error)
 
 // propose passes the next entry to Raft.
 func (b *batcher) propose() ([]*proposal, results) {
@@ -312,14 +314,14 @@ func (b *batcher) propose() ([]*proposal, results) {
 	}
 	b.size(len(batch))
 	if err := b.ready(); err != nil {
-		return batch, func(context.Context) ([]fsm.Result, *OutcomeError) {
-			return nil, &OutcomeError{Outcome: NotApplied, Err: err}
+		return batch, func(context.Context) ([]fsm.Result, *outcome.Error) {
+			return nil, &outcome.Error{Outcome: outcome.NotApplied, Err: err}
 		}
 	}
 	return batch, propose(b.raft, data, len(batch))
 }
 
-func (b *batcher) answer(batch []*proposal, results []fsm.Result, err *OutcomeError) {
+func (b *batcher) answer(batch []*proposal, results []fsm.Result, err *outcome.Error) {
 	for i, p := range batch {
 		a := answer{err: err}
 		if err == nil {
@@ -332,20 +334,43 @@ func (b *batcher) answer(batch []*proposal, results []fsm.Result, err *OutcomeEr
 // propose passes an entry to Raft.
 func propose(r proposer, data []byte, commands int) results {
 	future := r.Apply(data, enqueueTimeout)
-	return func(ctx context.Context) ([]fsm.Result, *OutcomeError) {
+	return func(ctx context.Context) ([]fsm.Result, *outcome.Error) {
 		if err := wait.For(ctx, future); err != nil {
 			// The future's index may be read only after it has answered. Until then Raft
 			// writes it.
 			waiting := errors.Is(err, wait.ErrStopped)
-			return nil, &OutcomeError{
+			return nil, &outcome.Error{
 				Outcome: raftOutcome(err, waiting || future.Index() > 0),
 				Err:     fmt.Errorf("commit: %w", err),
 			}
 		}
 		results, _ := future.Response().([]fsm.Result)
 		if len(results) != commands {
-			return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("this peer's state machine has stopped")}
+			return nil, &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("this peer's state machine has stopped")}
 		}
 		return results, nil
 	}
+}
+
+// raftOutcome returns the outcome for an error of a Raft future. dispatched is true if the
+// entry has an index, so its bytes may be on a disk.
+func raftOutcome(err error, dispatched bool) outcome.Kind {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader),
+		errors.Is(err, raft.ErrLeadershipTransferInProgress),
+		errors.Is(err, raft.ErrEnqueueTimeout),
+		errors.Is(err, raft.ErrAbortedByRestore):
+		return outcome.NotApplied
+	case errors.Is(err, raft.ErrRaftShutdown) && !dispatched:
+		return outcome.NotApplied
+	}
+	// ErrLeadershipLost, ErrRaftShutdown of a dispatched entry, an error of the log store,
+	// or a timeout.
+	return outcome.Unknown
+}
+
+// refusal returns the error of a call that has changed nothing.
+func (n *Node) refusal(err error) error {
+	leader, _, _ := n.Leader()
+	return outcome.Refusal(leader, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -180,7 +181,7 @@ func TestFailuresHaveOutcomes(t *testing.T) {
 		l := &fakeLog{commit: make(chan error, 1)}
 		err := errors.New("not now")
 		b := startBatcher(t, l, func() error { return err })
-		if a := <-b.add(command(t, "a")).done; a.err == nil || a.err.Outcome != NotApplied || !errors.Is(a.err, err) {
+		if a := <-b.add(command(t, "a")).done; a.err == nil || a.err.Outcome != outcome.NotApplied || !errors.Is(a.err, err) {
 			t.Errorf("not ready: got %v", a.err)
 		}
 		if got := len(l.sizes()); got != 0 {
@@ -188,11 +189,11 @@ func TestFailuresHaveOutcomes(t *testing.T) {
 		}
 		b.ready = alwaysReady
 		l.commit <- raft.ErrLeadershipLost
-		if a := <-b.add(command(t, "a")).done; a.err == nil || a.err.Outcome != Unknown {
+		if a := <-b.add(command(t, "a")).done; a.err == nil || a.err.Outcome != outcome.Unknown {
 			t.Errorf("leadership lost: got %v", a.err)
 		}
 		l.commit <- raft.ErrNotLeader
-		if a := <-b.add(command(t, "a")).done; a.err == nil || a.err.Outcome != NotApplied {
+		if a := <-b.add(command(t, "a")).done; a.err == nil || a.err.Outcome != outcome.NotApplied {
 			t.Errorf("not leader: got %v", a.err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster/clock"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -89,9 +90,9 @@ func TestClockOfPeer(t *testing.T) {
 			{"compared, host behind", 0, time.Minute, true, time.Minute},
 		} {
 			begin := time.Now()
-			c := NewClock(func() time.Time { return begin.Add(tt.recorded) })
+			c := clock.New(func() time.Time { return begin.Add(tt.recorded) })
 			if tt.compared {
-				c.set(begin.Add(tt.agreed))
+				c.Agree(begin.Add(tt.agreed))
 				time.Sleep(time.Hour) // sleep: in a synctest bubble
 				tt.want += time.Hour
 			}
@@ -100,7 +101,7 @@ func TestClockOfPeer(t *testing.T) {
 			}
 		}
 	})
-	if got := NewClock(func() time.Time { return fsm.New().View().Now() }).Now(); time.Since(got).Abs() > time.Minute {
+	if got := clock.New(func() time.Time { return fsm.New().View().Now() }).Now(); time.Since(got).Abs() > time.Minute {
 		t.Errorf("nothing is recorded: got %v, want the host's clock", got)
 	}
 }
@@ -122,16 +123,16 @@ func TestDoubtful(t *testing.T) {
 			{"compared, host ahead since it started", 0, day, false},
 		} {
 			begin := time.Now()
-			c := NewClock(func() time.Time { return begin.Add(tt.recorded) })
+			c := clock.New(func() time.Time { return begin.Add(tt.recorded) })
 			if tt.set > 0 {
-				c.set(begin.Add(-tt.set))
+				c.Agree(begin.Add(-tt.set))
 				time.Sleep(time.Hour) // sleep: in a synctest bubble
 			}
 			if got := c.Doubtful(); got != tt.want {
 				t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 			}
 		}
-		if NewClock(func() time.Time { return time.Time{} }).Doubtful() || (*Clock)(nil).Doubtful() {
+		if clock.New(func() time.Time { return time.Time{} }).Doubtful() || (*clock.Clock)(nil).Doubtful() {
 			t.Error("got a doubt without another clock")
 		}
 	})
@@ -155,9 +156,9 @@ func TestLatest(t *testing.T) {
 			{"host behind, and no recent agreement", 0, 7 * days, time.Hour, 7 * days},
 		} {
 			begin := time.Now()
-			c := NewClock(func() time.Time { return begin.Add(tt.recorded) })
+			c := clock.New(func() time.Time { return begin.Add(tt.recorded) })
 			if tt.ago > 0 {
-				c.set(begin.Add(tt.agreed))
+				c.Agree(begin.Add(tt.agreed))
 				time.Sleep(tt.ago) // sleep: in a synctest bubble
 			}
 			if got := time.Until(c.Latest()); got != tt.want {
@@ -165,7 +166,7 @@ func TestLatest(t *testing.T) {
 			}
 		}
 	})
-	if got := (*Clock)(nil).Latest(); time.Since(got).Abs() > time.Minute {
+	if got := (*clock.Clock)(nil).Latest(); time.Since(got).Abs() > time.Minute {
 		t.Errorf("without a clock: got %v, want the host's", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/clock"
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
@@ -61,7 +62,7 @@ type Config struct {
 	// ms). Default 1.
 	RaftMultiplier float64
 	// Clock is set to the clock on which a majority of the voters agrees. It may be nil.
-	Clock *Clock
+	Clock *clock.Clock
 	// Genesis holds commands that the very first leader commits together with the cluster
 	// id, before anything is served.
 	Genesis []*internalv1.Command

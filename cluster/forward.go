@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -14,7 +16,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 // class is the kind of outcome of a try.
@@ -26,8 +30,8 @@ const (
 	unknown                 // the call may have been applied
 )
 
-// call is one unary call on its way to the peer that serves it.
-type call struct {
+// unaryCall is one unary call on its way to the peer that serves it.
+type unaryCall struct {
 	n      *Node
 	route  *route
 	method string
@@ -35,7 +39,7 @@ type call struct {
 	next   grpc.UnaryHandler
 	hopped bool // another peer has forwarded the call
 	// The delivery of a call that may be delivered again only under its id, otherwise nil.
-	delivery *delivery
+	delivery *call.Delivery
 	// Headers and trailers of the answer, if another peer sent it.
 	header, trailer metadata.MD
 }
@@ -44,15 +48,15 @@ type call struct {
 // leader. If the leader dies meanwhile, it delivers the call to the next one: as it is if its
 // method may be repeated, or else under an id with which the state does nothing twice. It repeats
 // calls with effects outside of the state only if they were certainly not applied.
-func (c *call) write(ctx context.Context) (any, error) {
+func (c *unaryCall) write(ctx context.Context) (any, error) {
 	again := c.route.replayable(c.req)
 	switch {
 	case again || c.route.outside:
 	case c.hopped:
-		c.delivery = parseDelivery(incoming(ctx))
+		c.delivery = call.ParseDelivery(incoming(ctx))
 	default:
 		var err error
-		if c.delivery, err = c.n.router.newDelivery(ctx); err != nil {
+		if c.delivery, err = call.NewDelivery(ctx, c.n.fsm.Applied(), c.n.past.before); err != nil {
 			return nil, err
 		}
 		again = true
@@ -61,16 +65,16 @@ func (c *call) write(ctx context.Context) (any, error) {
 	var lost error // of a try with an unknown outcome; it is returned unless a later try gets an answer
 	hold := time.Now().Add(holdTimeout)
 	for {
-		reply, outcome, err := c.tryWrite(ctx, hold)
+		reply, kind, err := c.tryWrite(ctx, hold)
 		switch {
-		case outcome == final:
+		case kind == final:
 			return reply, err
-		case outcome == unknown:
+		case kind == unknown:
 			lost, hold = err, time.Now().Add(holdTimeout)
 			if c.hopped || !again {
 				return nil, lost
 			}
-			c.delivery = c.delivery.repeated()
+			c.delivery = c.delivery.Repeated()
 		case c.hopped:
 			return nil, err
 		}
@@ -89,13 +93,13 @@ type lastTry struct{ error }
 // Unwrap returns the cause and errNoMoreTime.
 func (e lastTry) Unwrap() []error { return []error{e.error, errNoMoreTime} }
 
-func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error) {
+func (c *unaryCall) tryWrite(ctx context.Context, hold time.Time) (any, class, error) {
 	id, err := c.leader(ctx, hold)
 	if err != nil {
 		return nil, notApplied, err
 	}
 	if id == c.n.cfg.NodeID {
-		reply, err := c.next(c.delivery.with(ctx), c.req)
+		reply, err := c.next(c.delivery.With(ctx), c.req)
 		return reply, classOf(err), err
 	}
 	return c.forward(ctx, id, incoming(ctx))
@@ -104,7 +108,7 @@ func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error)
 // leader returns the peer that serves the call: this one if it leads and is ready,
 // otherwise the known leader. It waits for one until hold. A forwarded call is served here
 // or not at all.
-func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
+func (c *unaryCall) leader(ctx context.Context, hold time.Time) (string, error) {
 	if id, ok := c.target(); ok {
 		return id, nil
 	}
@@ -128,19 +132,19 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 		case <-ctx.Done():
 			t.Stop()
 			id, _, _ := c.n.Leader()
-			return "", c.n.refusal(lastTry{fmt.Errorf("%w: %s", ErrNoLeader, c.n.router.why(id))})
+			return "", c.n.refusal(lastTry{fmt.Errorf("%w: %s", outcome.ErrNoLeader, c.n.router.why(id))})
 		case <-c.n.ended:
 			t.Stop()
 			// This peer learns of no leader any more, so the caller should use another
 			// peer.
-			return "", c.n.refusal(lastTry{fmt.Errorf("%w: %w", ErrNoLeader, c.n.stopping())})
+			return "", c.n.refusal(lastTry{fmt.Errorf("%w: %w", outcome.ErrNoLeader, c.n.stopping())})
 		}
 		t.Stop()
 	}
 }
 
 // target returns the peer that can serve the call now. ok is false if there is none.
-func (c *call) target() (id string, ok bool) {
+func (c *unaryCall) target() (id string, ok bool) {
 	if _, leads := c.n.terms.current(); leads {
 		return c.n.cfg.NodeID, true
 	}
@@ -149,24 +153,24 @@ func (c *call) target() (id string, ok bool) {
 }
 
 // forward makes the call on another peer, which gets md.
-func (c *call) forward(ctx context.Context, id string, md metadata.MD) (any, class, error) {
-	reply, outcome, err := c.invoke(ctx, id, md)
-	c.n.metrics.forwarded(outcome)
-	return reply, outcome, err
+func (c *unaryCall) forward(ctx context.Context, id string, md metadata.MD) (any, class, error) {
+	reply, kind, err := c.invoke(ctx, id, md)
+	c.n.metrics.forwarded(kind)
+	return reply, kind, err
 }
 
-func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, class, error) {
+func (c *unaryCall) invoke(ctx context.Context, id string, md metadata.MD) (any, class, error) {
 	cc, err := c.n.conns.Get(id)
 	if err != nil {
-		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: %w", ErrNoLeader, err))
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: %w", outcome.ErrNoLeader, err))
 	}
 	ctx, stop := c.n.reader.whileLeads(ctx, id)
 	defer stop()
 	ctx, sent := peerconn.WithSent(ctx)
-	md.Set(HeaderForwardedBy, c.n.cfg.NodeID)
-	md.Delete(headerDelivery) // the caller's, which is not a peer
+	md.Set(call.HeaderForwardedBy, c.n.cfg.NodeID)
+	md.Delete(call.HeaderDelivery) // the caller's, which is not a peer
 	if c.delivery != nil {
-		md.Set(headerDelivery, c.delivery.header())
+		md.Set(call.HeaderDelivery, c.delivery.Header())
 	}
 	if f := c.n.cfg.ForwardMetadata; f != nil {
 		f(ctx, md)
@@ -181,27 +185,27 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 		grpc.Header(&header),
 		grpc.Trailer(&trailer),
 	)
-	outcome := classOf(err)
+	kind := classOf(err)
 	broken := false
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
 		// The leader reports its own outcomes. Without one, the request or the answer was
 		// lost on the way.
-		broken = outcomeReason(err) == ""
+		broken = outcome.Reason(err) == ""
 	}
 	switch {
 	case broken && !sent.Load():
 		cc.ResetConnectBackoff() // so that the next try does not wait for the backoff
 		cause := status.Convert(err).Message()
-		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", ErrNoLeader, id, cause))
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", outcome.ErrNoLeader, id, cause))
 	case broken:
 		err := fmt.Errorf("call to leader %s failed: %s", id, brokenBy(ctx, err))
-		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: err}
-	case outcome == final:
+		return nil, unknown, &outcome.Error{Outcome: outcome.Unknown, Leader: id, Err: err}
+	case kind == final:
 		c.header, c.trailer = answered(header), answered(trailer)
 	}
 	if err != nil {
-		return nil, outcome, err
+		return nil, kind, err
 	}
 	return reply, final, nil
 }
@@ -216,10 +220,10 @@ func brokenBy(ctx context.Context, err error) string {
 
 // classOf returns the class of an error that a handler returned, here or on another peer.
 func classOf(err error) class {
-	switch outcomeReason(err) {
-	case ReasonNotApplied, ReasonNoLeader:
+	switch outcome.Reason(err) {
+	case outcome.ReasonNotApplied, outcome.ReasonNoLeader:
 		return notApplied
-	case ReasonOutcomeUnknown:
+	case outcome.ReasonOutcomeUnknown:
 		return unknown
 	}
 	return final
@@ -231,7 +235,7 @@ func classOf(err error) class {
 const behindTimeout = 10 * time.Millisecond
 
 // read serves a read-only call. Its consistency is resolved once, before the handler.
-func (c *call) read(ctx context.Context) (any, error) {
+func (c *unaryCall) read(ctx context.Context) (any, error) {
 	want, err := consistencyOf(ctx)
 	if err != nil {
 		return nil, err
@@ -245,8 +249,8 @@ func (c *call) read(ctx context.Context) (any, error) {
 	}
 	pause, hold := newPause(c.n), time.Now().Add(holdTimeout)
 	for {
-		reply, outcome, err := c.tryRead(ctx, hold, want.MinIndex)
-		if outcome == final {
+		reply, kind, err := c.tryRead(ctx, hold, want.MinIndex)
+		if kind == final {
 			return reply, err
 		}
 		if err = c.n.router.unread(err); c.hopped || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
@@ -255,7 +259,7 @@ func (c *call) read(ctx context.Context) (any, error) {
 	}
 }
 
-func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any, class, error) {
+func (c *unaryCall) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any, class, error) {
 	id, err := c.leader(ctx, hold)
 	if err != nil {
 		return nil, notApplied, err
@@ -286,19 +290,19 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 	// Any peer may answer at this index, so the leader need not prove its leadership again.
 	c.n.metrics.read("forwarded")
 	md := incoming(ctx)
-	md.Set(HeaderConsistency, "stale")
-	md.Set(HeaderMinIndex, strconv.FormatUint(index, 10))
+	md.Set(call.HeaderConsistency, "stale")
+	md.Set(call.HeaderMinIndex, strconv.FormatUint(index, 10))
 	return c.forward(ctx, id, md)
 }
 
 // unread returns the error of a read that was not served. Its outcome is always NotApplied,
 // because a read changes nothing.
 func (rt *router) unread(err error) error {
-	o, ok := errors.AsType[*OutcomeError](rt.n.refusal(err))
+	o, ok := errors.AsType[*outcome.Error](rt.n.refusal(err))
 	if !ok {
 		return err
 	}
-	return &OutcomeError{Outcome: NotApplied, Leader: o.Leader, Err: o.Err}
+	return &outcome.Error{Outcome: outcome.NotApplied, Leader: o.Leader, Err: o.Err}
 }
 
 // caughtUp reports whether the local state includes an index within behindTimeout.
@@ -312,8 +316,8 @@ func (rt *router) caughtUp(ctx context.Context, index uint64) bool {
 }
 
 // local runs the handler on the local state, which includes index.
-func (c *call) local(ctx context.Context, index uint64) (any, error) {
-	return c.next(WithConsistency(ctx, Consistency{Stale: true, MinIndex: index}), c.req)
+func (c *unaryCall) local(ctx context.Context, index uint64) (any, error) {
+	return c.next(call.WithConsistency(ctx, call.Consistency{Stale: true, MinIndex: index}), c.req)
 }
 
 // pause is the exponential backoff between tries. A change of the leader ends it early.
@@ -337,4 +341,48 @@ func (p *pause) wait(ctx context.Context) bool {
 		return false
 	}
 	return ctx.Err() == nil && p.n.raft.State() != raft.Shutdown
+}
+
+// past remembers which index the state had some time ago.
+type past struct {
+	mu     sync.Mutex
+	points []point // oldest first
+}
+
+// point is the index of the applied state at a time.
+type point struct {
+	at    time.Time
+	index uint64
+}
+
+// The number of points that are kept, and the least time between two.
+const (
+	pastPoints = 180
+	pastEvery  = time.Second
+)
+
+// note remembers the index of the state.
+func (p *past) note(at time.Time, index uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.points); n > 0 && at.Sub(p.points[n-1].at) < pastEvery {
+		return
+	}
+	if len(p.points) == pastPoints {
+		p.points = p.points[:copy(p.points, p.points[1:])]
+	}
+	p.points = append(p.points, point{at, index})
+}
+
+// before returns an index that was applied by a time, so that every command proposed later has a
+// higher one. It is 0 if this peer does not know.
+func (p *past) before(at time.Time) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range slices.Backward(p.points) {
+		if !o.at.After(at) {
+			return o.index
+		}
+	}
+	return 0
 }

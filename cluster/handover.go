@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -33,13 +34,13 @@ func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 		if _, ok := n.terms.current(); ok {
 			return "", &fsm.Error{Code: fsm.FailedPrecondition, Reason: "NOT_TRANSFERRED", Message: err.Error()}
 		}
-		return "", &OutcomeError{Outcome: Unknown, Err: err}
+		return "", &outcome.Error{Outcome: outcome.Unknown, Err: err}
 	}
 	if id, ok := n.terms.awaitSuccessor(ctx, newLeaderWait); ok {
 		return id, nil
 	}
-	return "", &OutcomeError{
-		Outcome: Unknown,
+	return "", &outcome.Error{
+		Outcome: outcome.Unknown,
 		Err:     errors.New("the leadership was handed over, but no new leader is known yet"),
 	}
 }

@@ -13,30 +13,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-)
-
-// Metadata of calls (docs/concepts.md).
-const (
-	// HeaderConsistency is sent in requests: "stale" or "linearizable", the default.
-	HeaderConsistency = "holdfast-consistency"
-	// HeaderMinIndex is sent in requests: an index that the answer must include.
-	HeaderMinIndex = "holdfast-min-index"
-	// HeaderIndex is sent in every answer: the index of the state that it was read from.
-	HeaderIndex = "holdfast-index"
-	// HeaderLeader is sent in every answer: the id of the leader, empty if none is known.
-	HeaderLeader = "holdfast-leader"
-	// HeaderLastContact is sent in every answer: milliseconds since the last contact with
-	// the leader. It is 0 on the leader and -1 if there was none.
-	HeaderLastContact = "holdfast-last-contact-ms"
-
-	// HeaderCall is sent with writes by callers that repeat them if their peer dies. It identifies
-	// the call, so that it has its effect once: 16 random bytes in base64url, a semicolon, and the
-	// milliseconds since the first try, which are 0 in that try.
-	HeaderCall = "holdfast-call"
-	// HeaderForwardedBy names the peer that has forwarded a call. The call is not forwarded again.
-	HeaderForwardedBy = "holdfast-forwarded-by"
 )
 
 // Time limits of calls.
@@ -62,25 +41,25 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // consistencyOf returns the consistency that the metadata of a call requests.
-func consistencyOf(ctx context.Context) (Consistency, error) {
-	var c Consistency
-	for _, v := range metadata.ValueFromIncomingContext(ctx, HeaderConsistency) {
+func consistencyOf(ctx context.Context) (call.Consistency, error) {
+	var c call.Consistency
+	for _, v := range metadata.ValueFromIncomingContext(ctx, call.HeaderConsistency) {
 		switch v {
 		case "stale":
 			c.Stale = true
 		case "linearizable", "":
 		default:
-			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want stale or linearizable", HeaderConsistency, v)
+			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want stale or linearizable", call.HeaderConsistency, v)
 		}
 	}
-	for _, v := range metadata.ValueFromIncomingContext(ctx, HeaderMinIndex) {
+	for _, v := range metadata.ValueFromIncomingContext(ctx, call.HeaderMinIndex) {
 		i, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
-			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want a number", HeaderMinIndex, v)
+			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want a number", call.HeaderMinIndex, v)
 		}
 		if i > maxIndex {
 			return c, status.Errorf(codes.InvalidArgument, "%s is %d: no answer has had such an index: "+
-				"send the %s of an earlier answer", HeaderMinIndex, i, HeaderIndex)
+				"send the %s of an earlier answer", call.HeaderMinIndex, i, call.HeaderIndex)
 		}
 		c.MinIndex = max(c.MinIndex, i)
 	}
@@ -103,16 +82,16 @@ func (rt *router) header() metadata.MD {
 		return h.md
 	}
 	h := &header{index: index, leader: leader, contact: contact, md: metadata.Pairs(
-		HeaderIndex, strconv.FormatUint(index, 10),
-		HeaderLeader, leader,
-		HeaderLastContact, strconv.FormatInt(contact, 10),
+		call.HeaderIndex, strconv.FormatUint(index, 10),
+		call.HeaderLeader, leader,
+		call.HeaderLastContact, strconv.FormatInt(contact, 10),
 	)}
 	rt.last.Store(h)
 	return h.md
 }
 
 // setHeaders sets the headers and trailers of the answer to a call.
-func (c *call) setHeaders(ctx context.Context) {
+func (c *unaryCall) setHeaders(ctx context.Context) {
 	if c.header == nil {
 		c.header = c.n.router.header()
 	}
@@ -200,7 +179,7 @@ func (rt *router) checkSelf(ctx context.Context, id string) error {
 // names the calling peer itself, which with TLS is the peer in the certificate. Other
 // metadata about the original caller may be trusted only if ok is true.
 func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
-	by := metadata.ValueFromIncomingContext(ctx, HeaderForwardedBy)
+	by := metadata.ValueFromIncomingContext(ctx, call.HeaderForwardedBy)
 	if len(by) != 1 {
 		return "", false
 	}
@@ -214,14 +193,14 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 // trusted reports whether another peer has forwarded a call, and returns its context. It
 // drops the forwarding header unless an authenticated peer has sent it.
 func (rt *router) trusted(ctx context.Context) (_ context.Context, hopped bool) {
-	if len(metadata.ValueFromIncomingContext(ctx, HeaderForwardedBy)) == 0 {
+	if len(metadata.ValueFromIncomingContext(ctx, call.HeaderForwardedBy)) == 0 {
 		return ctx, false
 	}
 	if _, ok := rt.n.ForwardedBy(ctx); ok {
 		return ctx, true
 	}
 	md := incoming(ctx)
-	md.Delete(HeaderForwardedBy)
+	md.Delete(call.HeaderForwardedBy)
 	return metadata.NewIncomingContext(ctx, md), false
 }
 

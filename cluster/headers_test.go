@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -62,24 +63,25 @@ func TestRoutes(t *testing.T) {
 func TestConsistencyOf(t *testing.T) {
 	for _, tc := range []struct {
 		md   metadata.MD
-		want Consistency
+		want call.Consistency
 		bad  bool
 	}{
-		{nil, Consistency{}, false},
-		{metadata.Pairs(HeaderConsistency, "stale"), Consistency{Stale: true}, false},
-		{metadata.Pairs(HeaderConsistency, "linearizable", HeaderMinIndex, "7"), Consistency{MinIndex: 7}, false},
-		{metadata.Pairs(HeaderConsistency, "stale", HeaderMinIndex, "7", HeaderMinIndex, "5"),
-			Consistency{Stale: true, MinIndex: 7}, false},
-		{metadata.Pairs(HeaderConsistency, "eventual"), Consistency{}, true},
-		{metadata.Pairs(HeaderMinIndex, "-1"), Consistency{}, true},
-		{metadata.Pairs(HeaderMinIndex, "18446744073709551615"), Consistency{}, true},
+		{nil, call.Consistency{}, false},
+		{metadata.Pairs(call.HeaderConsistency, "stale"), call.Consistency{Stale: true}, false},
+		{metadata.Pairs(call.HeaderConsistency, "linearizable", call.HeaderMinIndex, "7"),
+			call.Consistency{MinIndex: 7}, false},
+		{metadata.Pairs(call.HeaderConsistency, "stale", call.HeaderMinIndex, "7", call.HeaderMinIndex, "5"),
+			call.Consistency{Stale: true, MinIndex: 7}, false},
+		{metadata.Pairs(call.HeaderConsistency, "eventual"), call.Consistency{}, true},
+		{metadata.Pairs(call.HeaderMinIndex, "-1"), call.Consistency{}, true},
+		{metadata.Pairs(call.HeaderMinIndex, "18446744073709551615"), call.Consistency{}, true},
 	} {
 		got, err := consistencyOf(metadata.NewIncomingContext(t.Context(), tc.md))
 		if (err != nil) != tc.bad || err == nil && got != tc.want {
 			t.Errorf("%v: got %v (%v), want %v, error: %t", tc.md, got, err, tc.want, tc.bad)
 		}
 	}
-	if got := ConsistencyFrom(WithConsistency(t.Context(), Consistency{MinIndex: 3})); got.MinIndex != 3 {
+	if got := call.ConsistencyFrom(call.WithConsistency(t.Context(), call.Consistency{MinIndex: 3})); got.MinIndex != 3 {
 		t.Errorf("consistency in a context: got %v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -45,7 +46,7 @@ func (n *Node) InterceptUnary(
 	ctx, hopped := n.router.trusted(ctx)
 	in, cancel := inTime(ctx)
 	defer cancel()
-	c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, hopped: hopped}
+	c := &unaryCall{n: n, route: r, method: info.FullMethod, req: req, next: next, hopped: hopped}
 	switch {
 	case r.local:
 		reply, err = c.local(in, 0)
@@ -85,7 +86,7 @@ func (n *Node) InterceptStream(
 	if err != nil {
 		return err
 	}
-	ctx := WithConsistency(ss.Context(), Consistency{Stale: true, MinIndex: index})
+	ctx := call.WithConsistency(ss.Context(), call.Consistency{Stale: true, MinIndex: index})
 	if !stale {
 		var stop func()
 		ctx, stop = n.router.whileConnected(ctx)
@@ -185,4 +186,22 @@ func findRoute(method string) *route {
 		r.requestID = f
 	}
 	return r
+}
+
+// replayable reports whether a peer may repeat a request as it is although its outcome is unknown:
+// its method says that a late repetition undoes nothing, or it has a request id.
+func (r *route) replayable(req any) bool {
+	m, ok := req.(proto.Message)
+	return ok && (r.requestID != nil && m.ProtoReflect().Get(r.requestID).String() != "" ||
+		r.late && hasPath(m.ProtoReflect(), r.needs))
+}
+
+// hasPath reports whether a field, named by its path, has a value. An empty path names no field.
+func hasPath(m protoreflect.Message, path string) bool {
+	if path == "" {
+		return true
+	}
+	name, rest, more := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+	return f != nil && m.Has(f) && (!more || hasPath(m.Get(f).Message(), rest))
 }

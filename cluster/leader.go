@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
-
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Work has the functions of the product that a peer calls while it runs. Each may be nil.
 type Work struct {
-	Tasks []LeaderTask // while this peer leads
+	Tasks []leader.Task // while this peer leads
 	// BeforeHandover is called when a leader is stopped. Its tasks have ended, but it still
 	// leads. It has 5 s.
 	BeforeHandover func(ctx context.Context)
@@ -23,35 +23,6 @@ type Work struct {
 	// BMCCalls returns how many operations on BMCs this peer has done, by provider, for the
 	// status.
 	BMCCalls func() []*holdfastv1.ProviderCalls
-}
-
-// LeaderTask is work that only the leader does.
-type LeaderTask interface {
-	// Run works until ctx ends, which it does with the leadership. An error ends the
-	// leadership.
-	Run(ctx context.Context, t Term) error
-}
-
-// Term is one leadership.
-type Term struct {
-	// Epoch is the Raft term. The state refuses commands of an older epoch.
-	Epoch   uint64
-	confirm func(context.Context) error
-}
-
-// NewTerm returns a Term for tests of leader tasks.
-func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
-	return Term{Epoch: epoch, confirm: confirm}
-}
-
-// Confirm returns nil only if a majority confirmed, after the call began, that the term is
-// current. Call it right before each external effect: a leader that was paused may have
-// been replaced. It takes one round trip, and at most 5 s.
-func (t Term) Confirm(ctx context.Context) error {
-	if t.confirm == nil {
-		return errors.New("term does not belong to a leader")
-	}
-	return t.confirm(ctx)
 }
 
 const (
@@ -113,7 +84,7 @@ func (ts *terms) stopBefore(ctx context.Context, term uint64) error {
 // lead follows the leadership until ctx ends. It starts a session when this peer gains the
 // leadership. When it loses it, lead stops the session and waits for its end. Two gains in
 // a row imply a loss between them.
-func (ts *terms) lead(ctx context.Context, tasks []LeaderTask) {
+func (ts *terms) lead(ctx context.Context, tasks []leader.Task) {
 	var cur *session
 	var term uint64 // of cur, or of the last session
 	var ended <-chan struct{}
@@ -171,7 +142,7 @@ func (ts *terms) lead(ctx context.Context, tasks []LeaderTask) {
 			if cur == nil {
 				err := ts.notReady()
 				if err == nil { // it leads, but its tasks failed and have not restarted
-					err = fmt.Errorf("%w yet", ErrNotLeader)
+					err = fmt.Errorf("%w yet", outcome.ErrNotLeader)
 				}
 				i.done <- ts.n.refusal(err)
 				continue
@@ -205,7 +176,7 @@ func (ts *terms) reelect(term uint64) bool {
 	return ts.n.gate.CallElection(reelectTimeout)
 }
 
-func (ts *terms) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
+func (ts *terms) startSession(ctx context.Context, term uint64, tasks []leader.Task) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{term: term, began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	ts.session.Store(s) // first, or the next leader finds no session to stop and starts its tasks beside ours
@@ -241,12 +212,12 @@ func (n *Node) PauseTasks(ctx context.Context, do func(context.Context) error) e
 	case <-ctx.Done():
 		return n.refusal(fmt.Errorf("wait for the leader's tasks: %w", ctx.Err()))
 	case <-n.ended:
-		return n.refusal(readindex.ErrStopping)
+		return n.refusal(outcome.ErrStopping)
 	}
 	select {
 	case err := <-i.done:
 		return err
 	case <-ctx.Done():
-		return &OutcomeError{Outcome: Unknown, Err: fmt.Errorf("wait for the leader's tasks: %w", ctx.Err())}
+		return &outcome.Error{Outcome: outcome.Unknown, Err: fmt.Errorf("wait for the leader's tasks: %w", ctx.Err())}
 	}
 }

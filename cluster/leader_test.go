@@ -10,16 +10,17 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 )
 
 // slowToEnd is a leader task that ends when the test allows it.
 type slowToEnd struct {
-	begun chan cluster.Term
+	begun chan leader.Term
 	ends  chan struct{} // receives when its context has ended
 	let   chan struct{}
 }
 
-func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
+func (s slowToEnd) Run(ctx context.Context, t leader.Term) error {
 	s.begun <- t
 	<-ctx.Done()
 	s.ends <- struct{}{}
@@ -56,7 +57,7 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 // end the current one.
 func TestOutdatedLeadershipNotifications(t *testing.T) {
 	t.Parallel()
-	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
+	s := slowToEnd{make(chan leader.Term, 64), make(chan struct{}, 64), make(chan struct{})}
 	c := clustertest.Start(t,
 		clustertest.Options{Configure: calm, Work: clustertest.Leading(s)})
 	let := func() { close(s.let) }
@@ -105,7 +106,7 @@ type fallible struct {
 	fail  chan error
 }
 
-func (f fallible) Run(ctx context.Context, t cluster.Term) error {
+func (f fallible) Run(ctx context.Context, t leader.Term) error {
 	f.begun <- t.Epoch
 	select {
 	case err := <-f.fail:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/roster"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -160,7 +161,7 @@ func (ms *membership) answers(ctx context.Context, id string) bool {
 // (reconciler.finishRemovals).
 func (ms *membership) remove(ctx context.Context, id string, running, deny bool) error {
 	if _, ok := ms.n.terms.current(); !ok {
-		return ErrNotLeader
+		return outcome.ErrNotLeader
 	}
 	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive && running {
 		ms.departed.Store(id, processOf(m.Meta))
@@ -173,7 +174,7 @@ func (ms *membership) remove(ctx context.Context, id string, running, deny bool)
 	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		leader, _, _ := ms.n.Leader()
-		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
+		return &outcome.Error{Outcome: raftOutcome(err, true), Leader: leader,
 			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
 	}
 	// failpoint: server-removed
@@ -278,7 +279,7 @@ func (ms *membership) askRenewal(ctx context.Context, csr []byte) ([]byte, error
 	leader, self, ok := n.Leader()
 	switch {
 	case !ok:
-		return nil, ErrNoLeader
+		return nil, outcome.ErrNoLeader
 	case self:
 		return ms.renew(ctx, leader, n.cfg.TLS.Leaf(), csr)
 	}

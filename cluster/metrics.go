@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/libmetrics"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 // metrics are the metrics of this package.
@@ -132,14 +133,14 @@ func flag(b bool) float64 {
 	return 0
 }
 
-func (m *metrics) applied(d time.Duration, err *OutcomeError) {
+func (m *metrics) applied(d time.Duration, err *outcome.Error) {
 	result := "applied"
 	switch {
 	case err == nil:
 		m.commands.Add(1)
 		m.commitNanos.Add(int64(d))
 		m.commits[commitPlace(d)].Add(1)
-	case err.Outcome == Unknown:
+	case err.Outcome == outcome.Unknown:
 		result = "unknown"
 	default:
 		result = "not_applied"

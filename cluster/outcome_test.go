@@ -13,25 +13,26 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 func TestRaftOutcome(t *testing.T) {
 	for _, tc := range []struct {
 		err        error
 		dispatched bool
-		want       Outcome
+		want       outcome.Kind
 	}{
-		{raft.ErrNotLeader, false, NotApplied},
-		{raft.ErrLeadershipTransferInProgress, false, NotApplied},
-		{raft.ErrEnqueueTimeout, false, NotApplied},
-		{raft.ErrAbortedByRestore, true, NotApplied},
-		{raft.ErrRaftShutdown, false, NotApplied},
-		{raft.ErrRaftShutdown, true, Unknown},
-		{raft.ErrLeadershipLost, true, Unknown},
-		{raft.ErrLeadershipLost, false, Unknown},
-		{errors.New("write log: no space left on device"), true, Unknown},
-		{wait.ErrStopped, true, Unknown},
-		{context.DeadlineExceeded, false, Unknown},
+		{raft.ErrNotLeader, false, outcome.NotApplied},
+		{raft.ErrLeadershipTransferInProgress, false, outcome.NotApplied},
+		{raft.ErrEnqueueTimeout, false, outcome.NotApplied},
+		{raft.ErrAbortedByRestore, true, outcome.NotApplied},
+		{raft.ErrRaftShutdown, false, outcome.NotApplied},
+		{raft.ErrRaftShutdown, true, outcome.Unknown},
+		{raft.ErrLeadershipLost, true, outcome.Unknown},
+		{raft.ErrLeadershipLost, false, outcome.Unknown},
+		{errors.New("write log: no space left on device"), true, outcome.Unknown},
+		{wait.ErrStopped, true, outcome.Unknown},
+		{context.DeadlineExceeded, false, outcome.Unknown},
 	} {
 		t.Run(fmt.Sprintf("%v/%t", tc.err, tc.dispatched), func(t *testing.T) {
 			if got := raftOutcome(fmt.Errorf("wrapped: %w", tc.err), tc.dispatched); got != tc.want {
@@ -43,7 +44,7 @@ func TestRaftOutcome(t *testing.T) {
 
 // TestOutcomeTexts checks that errors of other peers are quoted once, without the words of gRPC.
 func TestOutcomeTexts(t *testing.T) {
-	inner := &OutcomeError{Outcome: NotApplied, Err: errors.New("wait for index 9, at 8")}
+	inner := &outcome.Error{Outcome: outcome.NotApplied, Err: errors.New("wait for index 9, at 8")}
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -53,7 +54,7 @@ func TestOutcomeTexts(t *testing.T) {
 		{fmt.Errorf("ask n2: %w", inner.GRPCStatus().Err()), "not applied: ask n2: not applied: wait for index 9, at 8"},
 		{status.Error(codes.Internal, "no words"), "not applied: no words"},
 	} {
-		if got := (&OutcomeError{Outcome: NotApplied, Err: tt.err}).Error(); got != tt.want {
+		if got := (&outcome.Error{Outcome: outcome.NotApplied, Err: tt.err}).Error(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
@@ -62,22 +63,23 @@ func TestOutcomeTexts(t *testing.T) {
 func TestOutcomeErrorOverGRPC(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		err    *OutcomeError
+		err    *outcome.Error
 		code   codes.Code
 		reason string
 		class  class
 	}{
-		{"not applied", &OutcomeError{Outcome: NotApplied, Leader: "p2", Err: ErrNotLeader}, codes.Unavailable,
-			ReasonNotApplied, notApplied},
-		{"unknown", &OutcomeError{Outcome: Unknown, Leader: "p2", Err: raft.ErrLeadershipLost}, codes.Unavailable,
-			ReasonOutcomeUnknown, unknown},
-		{"no leader", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: none", ErrNoLeader)}, codes.Unavailable,
-			ReasonNoLeader, notApplied},
-		{"unknown without a leader", &OutcomeError{Outcome: Unknown, Err: ErrNoLeader}, codes.Unavailable,
-			ReasonOutcomeUnknown, unknown},
-		{"too large", &OutcomeError{Outcome: NotApplied, Err: ErrTooLarge}, codes.InvalidArgument, ReasonTooLarge, final},
-		{"not encodable", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: no UTF-8", ErrEncoding)},
-			codes.InvalidArgument, ReasonEncoding, final},
+		{"not applied", &outcome.Error{Outcome: outcome.NotApplied, Leader: "p2", Err: outcome.ErrNotLeader},
+			codes.Unavailable, outcome.ReasonNotApplied, notApplied},
+		{"unknown", &outcome.Error{Outcome: outcome.Unknown, Leader: "p2", Err: raft.ErrLeadershipLost}, codes.Unavailable,
+			outcome.ReasonOutcomeUnknown, unknown},
+		{"no leader", &outcome.Error{Outcome: outcome.NotApplied, Err: fmt.Errorf("%w: none", outcome.ErrNoLeader)},
+			codes.Unavailable, outcome.ReasonNoLeader, notApplied},
+		{"unknown without a leader", &outcome.Error{Outcome: outcome.Unknown, Err: outcome.ErrNoLeader}, codes.Unavailable,
+			outcome.ReasonOutcomeUnknown, unknown},
+		{"too large", &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrTooLarge},
+			codes.InvalidArgument, outcome.ReasonTooLarge, final},
+		{"not encodable", &outcome.Error{Outcome: outcome.NotApplied, Err: fmt.Errorf("%w: no UTF-8", outcome.ErrEncoding)},
+			codes.InvalidArgument, outcome.ReasonEncoding, final},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st, ok := status.FromError(fmt.Errorf("start run: %w", tc.err))
@@ -112,8 +114,9 @@ func TestOutcomeErrorOverGRPC(t *testing.T) {
 
 // The last try of a call is known to the call, and not shown to its caller.
 func TestLastTry(t *testing.T) {
-	err := error(&OutcomeError{Outcome: NotApplied, Err: lastTry{fmt.Errorf("%w: n2 does not answer", ErrNoLeader)}})
-	if !errors.Is(err, errNoMoreTime) || !errors.Is(err, ErrNoLeader) {
+	err := error(&outcome.Error{Outcome: outcome.NotApplied,
+		Err: lastTry{fmt.Errorf("%w: n2 does not answer", outcome.ErrNoLeader)}})
+	if !errors.Is(err, errNoMoreTime) || !errors.Is(err, outcome.ErrNoLeader) {
 		t.Errorf("got %v, want an error for the last try without a leader", err)
 	}
 	if got, want := err.Error(), "no leader: n2 does not answer"; !strings.HasSuffix(got, want) {

@@ -8,32 +8,12 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// Consistency is the consistency that a read requires. The zero value requires a
-// linearizable read: it sees every write that was acknowledged before the read began.
-type Consistency struct {
-	// Stale allows a read of the local state as it is.
-	Stale bool
-	// MinIndex is an index that the local state must include. Reads wait for it.
-	MinIndex uint64
-}
-
-type consistencyKey struct{}
-
-// WithConsistency returns a context whose reads through View have this consistency.
-func WithConsistency(ctx context.Context, c Consistency) context.Context {
-	return context.WithValue(ctx, consistencyKey{}, c)
-}
-
-// ConsistencyFrom returns the consistency of the context.
-func ConsistencyFrom(ctx context.Context) Consistency {
-	c, _ := ctx.Value(consistencyKey{}).(Consistency)
-	return c
-}
 
 const (
 	// minIndexTimeout bounds the wait for MinIndex when the caller has set no deadline.
@@ -51,9 +31,9 @@ type reader struct {
 
 // View returns the state with the context's Consistency, which defaults to linearizable.
 // Behind the interceptors that was ensured before the handler, so View only returns the
-// local state. Errors are *OutcomeErrors.
+// local state. Errors are *outcome.Errors.
 func (n *Node) View(ctx context.Context) (*fsm.View, error) {
-	c := ConsistencyFrom(ctx)
+	c := call.ConsistencyFrom(ctx)
 	index := c.MinIndex
 	if !c.Stale {
 		i, err := n.reader.readIndexHeld(ctx)
@@ -82,11 +62,11 @@ func (rd *reader) waitApplied(ctx context.Context, index uint64) error {
 }
 
 // readIndexHeld returns a read index. It waits for a leader as forwarded calls do. Errors
-// are *OutcomeErrors.
+// are *outcome.Errors.
 func (rd *reader) readIndexHeld(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := &call{n: rd.n}
+	c := &unaryCall{n: rd.n}
 	pause, hold := newPause(rd.n), time.Now().Add(holdTimeout)
 	for {
 		if _, err := c.leader(ctx, hold); err != nil {
@@ -109,7 +89,7 @@ func (rd *reader) readIndex(ctx context.Context) (uint64, error) {
 		return rd.leaderReadIndex(ctx, "")
 	}
 	if id, self, ok := rd.n.Leader(); !ok || self {
-		return 0, fmt.Errorf("%w: %s", ErrNoLeader, rd.n.router.why(id))
+		return 0, fmt.Errorf("%w: %s", outcome.ErrNoLeader, rd.n.router.why(id))
 	}
 	return rd.indexes.Get(ctx)
 }
@@ -150,7 +130,7 @@ func (rd *reader) askReadIndex(ctx context.Context) (uint64, error) {
 	defer cancel()
 	id, self, ok := rd.n.Leader()
 	if !ok || self {
-		return 0, fmt.Errorf("%w: %s", ErrNoLeader, rd.n.router.why(id))
+		return 0, fmt.Errorf("%w: %s", outcome.ErrNoLeader, rd.n.router.why(id))
 	}
 	ctx, stop := rd.whileLeads(ctx, id)
 	defer stop()
@@ -209,7 +189,7 @@ func (rd *reader) waitReady(ctx context.Context) error {
 			return nil
 		}
 		if rd.n.raft.State() != raft.Leader {
-			return ErrNotLeader
+			return outcome.ErrNotLeader
 		}
 		select {
 		case <-changed:
@@ -255,7 +235,7 @@ func (rt *router) whileConnected(ctx context.Context) (context.Context, func()) 
 // returned unchanged.
 func (rt *router) lostContact(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errLostContact) {
-		return rt.n.refusal(fmt.Errorf("%w: %w: %s", ErrNoLeader, errLostContact, rt.why("")))
+		return rt.n.refusal(fmt.Errorf("%w: %w: %s", outcome.ErrNoLeader, errLostContact, rt.why("")))
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 const (
@@ -129,9 +129,9 @@ func (n *Node) failure() error {
 // stopping returns the error for calls while this peer stops.
 func (n *Node) stopping() error {
 	if err := n.failure(); err != nil {
-		return fmt.Errorf("%w: %w", readindex.ErrStopping, err)
+		return fmt.Errorf("%w: %w", outcome.ErrStopping, err)
 	}
-	return readindex.ErrStopping
+	return outcome.ErrStopping
 }
 
 // lastWords is the time for answers of pending calls to leave.

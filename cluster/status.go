@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -187,12 +188,12 @@ func (rp *reporter) load() *holdfastv1.PeerLoad {
 }
 
 // LeaderLoad returns the leader's id and its load, which it must report within half a
-// second. It returns ErrNoLeader if no leader is known.
+// second. It returns outcome.ErrNoLeader if no leader is known.
 func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error) {
 	leader, self, ok := n.Leader()
 	switch {
 	case !ok:
-		return "", nil, ErrNoLeader
+		return "", nil, outcome.ErrNoLeader
 	case self:
 		return leader, n.reporter.load(), nil
 	}
@@ -323,7 +324,7 @@ func (n *Node) problem() error {
 		return n.stopping()
 	}
 	if _, _, ok := n.Leader(); !ok {
-		return fmt.Errorf("%w: %s", ErrNoLeader, n.joins.Reason())
+		return fmt.Errorf("%w: %s", outcome.ErrNoLeader, n.joins.Reason())
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -68,13 +70,13 @@ func (ts *terms) notReady() error {
 		return nil
 	}
 	if ts.n.raft.State() == raft.Leader {
-		return fmt.Errorf("%w yet: it is taking over", ErrNotLeader)
+		return fmt.Errorf("%w yet: it is taking over", outcome.ErrNotLeader)
 	}
-	return ErrNotLeader
+	return outcome.ErrNotLeader
 }
 
 // runTerm does the work of one term.
-func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) error {
+func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []leader.Task) error {
 	start := time.Now()
 	floor, err := ts.establish(ctx, term)
 	if err != nil {
@@ -89,12 +91,12 @@ func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) e
 	if err := ctx.Err(); err != nil {
 		return err // it has not waited for them, so that no task of this term may begin
 	}
-	t := Term{Epoch: term, confirm: func(ctx context.Context) error {
+	t := leader.NewTerm(term, func(ctx context.Context) error {
 		// A task that ignores its context must not hold up the next leader.
 		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout)
 		defer cancel()
 		return ts.confirmTerm(ctx, term, "")
-	}}
+	})
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return ts.n.membership.reconcileMembers(gctx, term) })
 	for _, task := range tasks {
@@ -138,7 +140,7 @@ func (ts *terms) establish(ctx context.Context, term uint64) (uint64, error) {
 		}
 	}
 	if ts.n.raft.CurrentTerm() != term {
-		return 0, fmt.Errorf("%w: term %d has ended", ErrNotLeader, term)
+		return 0, fmt.Errorf("%w: term %d has ended", outcome.ErrNotLeader, term)
 	}
 	if newCluster {
 		ts.n.log.Info("cluster created", "cluster", ts.n.fsm.View().Meta().GetClusterId())
@@ -201,13 +203,13 @@ func (ts *terms) stepDown(term uint64) {
 // current. ackedBy names a peer that has already reported that since then; it may be empty.
 func (ts *terms) confirmTerm(ctx context.Context, term uint64, ackedBy string) error {
 	if r, ok := ts.current(); !ok || r.term != term {
-		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
+		return fmt.Errorf("%w in term %d any more", outcome.ErrNotLeader, term)
 	}
 	if err := ts.confirmer.Confirm(ctx, term, ackedBy); err != nil {
 		return fmt.Errorf("confirm term %d with a quorum: %w", term, err)
 	}
 	if r, ok := ts.current(); !ok || r.term != term {
-		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
+		return fmt.Errorf("%w in term %d any more", outcome.ErrNotLeader, term)
 	}
 	return nil
 }
