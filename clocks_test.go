@@ -12,11 +12,11 @@ import (
 // wrong clock of one host must not date a record.
 func hostTimes() map[string]string {
 	return map[string]string{
-		"cluster/apply.go":                  "the time of a command, which the recorded clock limits",
-		"cluster/clocks.go":                 "the clock that is compared",
-		"server/auth/relay.go":              "the time of a command",
-		"server/internal/console/record.go": "the time of a command",
-		"executor/executortest/lab.go":      "the time of a command",
+		"cluster/internal/propose/committer.go":     "the time of a command, which the recorded clock limits",
+		"cluster/internal/clockcheck/clockcheck.go": "the clock that is compared",
+		"server/auth/relay.go":                      "the time of a command",
+		"server/internal/console/record.go":         "the time of a command",
+		"executor/executortest/lab.go":              "the time of a command",
 	}
 }
 

@@ -46,6 +46,11 @@ func importRules() []importRule {
 	}
 	// Packages that belong in tests only.
 	tests := []string{module + "/providers/providertest", module + "/internal/cli/clitest", "testing/..."}
+	// Parts of a peer that no other one may use, except as stated.
+	var parts []string
+	for _, p := range []string{"propose", "terms", "members", "read", "route"} {
+		parts = append(parts, module+"/cluster/internal/"+p)
+	}
 	rules := []importRule{
 		{part: ".", tests: []string{"proto/holdfast/..."}}, // these tests
 		{part: "proto/holdfast/..."},
@@ -65,6 +70,26 @@ func importRules() []importRule {
 		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
 		{part: "internal/tracing"},
 		{part: "internal/archive/...", may: []string{"proto/..."}},
+		{part: "cluster/call", may: []string{"proto/internalv1"}},
+		{part: "cluster/clock", may: []string{"fsm"}},
+		{part: "cluster/leader"},
+		{part: "cluster/outcome"},
+		// The arrows between the parts of a peer: propose ← terms ← read ← route, and members
+		// beside terms, as a task of the leader.
+		{part: "cluster/internal/propose", may: []string{"proto/internalv1", "fsm", "cluster/call", "cluster/outcome",
+			"cluster/internal/wait"}, tests: []string{"internal/guard"}},
+		{part: "cluster/internal/terms", may: []string{"proto/internalv1", "fsm", "cluster/leader", "cluster/outcome",
+			"cluster/internal/propose", "cluster/internal/readindex", "cluster/internal/wait"}},
+		{part: "cluster/internal/members", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/outcome",
+			"cluster/peertls", "cluster/internal/gossip", "cluster/internal/propose", "cluster/internal/wait"}},
+		{part: "cluster/internal/read", may: []string{"cluster/call", "cluster/outcome", "cluster/internal/terms",
+			"cluster/internal/readindex", "cluster/internal/wait"}},
+		{part: "cluster/internal/route", may: []string{"proto/holdfast/...", "cluster/call", "cluster/outcome",
+			"cluster/internal/read", "cluster/internal/peerauth", "cluster/internal/peerconn", "cluster/internal/wait"},
+			tests: []string{"cluster/internal/terms"}},
+		{part: "cluster/internal/...", may: []string{"proto/internalv1", "fsm", "cluster/call", "cluster/clock",
+			"cluster/leader", "cluster/outcome", "cluster/keyfile", "cluster/peertls"},
+			tests: []string{"cluster/freeport", "cluster/peertls/...", "internal/guard"}, never: parts},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/peercert", may: []string{"cluster/keyfile", "cluster/peertls/..."}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/keyfile"}},
@@ -360,6 +385,12 @@ func TestCheckImports(t *testing.T) {
 	}{
 		{"allowed imports", pkg("cluster", "~/fsm", "~/proto/internalv1", "~/cluster/gossip", "net"), nil},
 		{"import of a higher layer", pkg("fsm", "~/cluster"), []string{"fsm: must not import cluster"}},
+		{"a part that knows the peer", pkg("cluster/internal/wait", "~/cluster"),
+			[]string{"cluster/internal/wait: must not import cluster"}},
+		{"terms that know the members", pkg("cluster/internal/terms", "~/cluster/internal/members"),
+			[]string{"cluster/internal/terms: must not import cluster/internal/members"}},
+		{"a leaf that knows a part", pkg("cluster/internal/wait", "~/cluster/internal/read"),
+			[]string{"cluster/internal/wait: must not import " + module + "/cluster/internal/read"}},
 		{"import of a peer package", pkg("server", "~/executor"), []string{"server: must not import executor"}},
 		{"the reverse import", pkg("executor", "~/server"), []string{"executor: must not import server"}},
 		{"a kind of provider", pkg("executor", "~/providers/fake"), []string{"executor: must not import providers/fake"}},

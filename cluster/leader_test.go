@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 	"github.com/holdfast-metal/holdfast/cluster/leader"
 )
@@ -173,28 +171,6 @@ func TestFailedTasksRestartInNewTerm(t *testing.T) {
 			}
 			if _, err := c.Leader().Node.Apply(t.Context(), clustertest.Register("after")); err != nil {
 				t.Errorf("write: %v", err)
-			}
-		})
-	}
-}
-
-// A leader whose tasks always fail calls elections at growing intervals. One whose tasks ran for a
-// while restarts soon.
-func TestPausesAfterFailedTasks(t *testing.T) {
-	const s = time.Second
-	for _, tc := range []struct {
-		name         string
-		lasted, want []time.Duration
-	}{
-		{"once", []time.Duration{s}, []time.Duration{s}},
-		{"always at once", []time.Duration{0, 0, 0, 0, 0, 0, 0}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s,
-			30 * s}},
-		{"reset after a while", []time.Duration{0, 0, 59 * s, 60 * s, 0}, []time.Duration{s, 2 * s, 4 * s, s, 2 * s}},
-		{"rarely", []time.Duration{time.Hour, time.Hour}, []time.Duration{s, s}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := cluster.Pauses(tc.lasted...); !slices.Equal(got, tc.want) {
-				t.Errorf("got pauses %v, want %v", got, tc.want)
 			}
 		})
 	}
