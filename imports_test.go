@@ -183,7 +183,7 @@ func importRules() []importRule {
 	}
 	for i, r := range rules {
 		if slices.Contains(r.may, "cluster") {
-			rules[i].may = append(r.may, clusterLeaves()...)
+			rules[i].may = slices.Concat(r.may, clusterLeaves())
 		}
 	}
 	return rules
