@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -28,7 +29,7 @@ func reasonOf(err error) string {
 // counted is a leader task that reports each start and end.
 type counted struct{ begun, ended chan struct{} }
 
-func (c counted) Run(ctx context.Context, _ cluster.Term) error {
+func (c counted) Run(ctx context.Context, _ leader.Term) error {
 	c.begun <- struct{}{}
 	<-ctx.Done()
 	c.ended <- struct{}{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -222,8 +223,8 @@ func TestWriteAndReadAnywhere(t *testing.T) {
 	}
 	follower := c.Followers(leader)[0]
 	_, err := follower.Node.Apply(t.Context(), clustertest.Register("nowhere"))
-	var out *cluster.OutcomeError
-	if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || out.Leader != leader.ID {
+	var out *outcome.Error
+	if !errors.As(err, &out) || out.Outcome != outcome.NotApplied || out.Leader != leader.ID {
 		t.Errorf("apply on a follower: got %v, want not applied with leader %s", err, leader.ID)
 	}
 }

@@ -15,8 +15,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/clock"
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
+	"github.com/holdfast-metal/holdfast/cluster/internal/terms"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -61,7 +63,7 @@ type Config struct {
 	// ms). Default 1.
 	RaftMultiplier float64
 	// Clock is set to the clock on which a majority of the voters agrees. It may be nil.
-	Clock *Clock
+	Clock *clock.Clock
 	// Genesis holds commands that the very first leader commits together with the cluster
 	// id, before anything is served.
 	Genesis []*internalv1.Command
@@ -125,7 +127,7 @@ type Config struct {
 	keyInterval           time.Duration                     // between two checks of GossipKeyFile; default 5 s
 	snapshotCheckInterval time.Duration                     // see raftstore.CheckInterval
 	logBytes              int64
-	standDown             time.Duration // see standDownTimeout
+	standDown             time.Duration // see terms.StandDownTimeout
 }
 
 // level returns the highest feature level that this peer understands.
@@ -189,7 +191,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.keyInterval, gossip.KeyInterval)
 	setDefault(&c.snapshotCheckInterval, raftstore.CheckInterval)
 	setDefault(&c.logBytes, raftstore.LogBytes)
-	setDefault(&c.standDown, standDownTimeout)
+	setDefault(&c.standDown, terms.StandDownTimeout)
 }
 
 func setDefault[T comparable](v *T, d T) {

@@ -15,8 +15,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -42,7 +43,7 @@ type nodes struct {
 // CreateNode commits a node with another id in each call, as the server does.
 func (n nodes) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) (*holdfastv1.Machine, error) {
 	n.mu.Lock()
-	n.secrets = append(n.secrets, fmt.Sprintf("%x", cluster.CallSecret(ctx, "test", 32)))
+	n.secrets = append(n.secrets, fmt.Sprintf("%x", call.Secret(ctx, "test", 32)))
 	n.mu.Unlock()
 	res, err := n.p.Node.Apply(ctx, &internalv1.Command{Principal: "test",
 		Op: &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{
@@ -55,7 +56,7 @@ func (n nodes) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) 
 		if n.block != nil {
 			<-n.block
 		}
-		return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
+		return nil, &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("lost")}
 	}
 	return res.Value.(*holdfastv1.Machine), nil
 }
@@ -77,7 +78,7 @@ func (n nodes) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) 
 		if _, err := set(context.Background(), "another"); err != nil {
 			return nil, err
 		}
-		return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
+		return nil, &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("lost")}
 	}
 	return m, err
 }
@@ -89,7 +90,7 @@ func (n nodes) TransferLeadership(
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.moved++
-	return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
+	return nil, &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("lost")}
 }
 
 func delivered(t *testing.T) (c *clustertest.Cluster, d *deliveries, leader, follower *clustertest.Peer) {
@@ -151,7 +152,7 @@ func TestSecondDelivery(t *testing.T) {
 	}
 	_, err := holdfastv1.NewOperatorServiceClient(follower.Conn).TransferLeadership(t.Context(),
 		&holdfastv1.TransferLeadershipRequest{})
-	if status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonOutcomeUnknown || d.moved != 1 {
+	if status.Code(err) != codes.Unavailable || reason(err) != outcome.ReasonOutcomeUnknown || d.moved != 1 {
 		t.Errorf("a call with an effect outside of the state: got %v after %d calls, want outcome unknown after 1",
 			err, d.moved)
 	}
@@ -219,7 +220,7 @@ func TestCallRepeatedByItsCaller(t *testing.T) {
 	t.Parallel()
 	_, d, leader, follower := delivered(t)
 	named := func(id byte, age int) context.Context {
-		return metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderCall,
+		return metadata.AppendToOutgoingContext(t.Context(), call.HeaderCall,
 			fmt.Sprintf("%s;%d", base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{id}, 16)), age))
 	}
 	first, err := createNode(named(1, 0), leader, "02:00:00:00:00:01")
@@ -255,33 +256,12 @@ func TestCallRepeatedByItsCaller(t *testing.T) {
 	const good = "AAAAAAAAAAAAAAAAAAAAAA"
 	for _, wrong := range []string{"", "x", good, good + ";", good + ";-1", good + ";9999999999999", "AAAA;0",
 		good + ";0;1"} {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderCall, wrong)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), call.HeaderCall, wrong)
 		if _, err := createNode(ctx, follower, "02:00:00:00:00:05"); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%s %q: got %v, want INVALID_ARGUMENT", cluster.HeaderCall, wrong, err)
+			t.Errorf("%s %q: got %v, want INVALID_ARGUMENT", call.HeaderCall, wrong, err)
 		}
 	}
 	if got := machinesOf(leader); got != 3 {
 		t.Errorf("got %d machines, want 3", got)
-	}
-}
-
-// The index before a call is the newest one that was applied before it began.
-func TestPast(t *testing.T) {
-	var p cluster.Past
-	begin := time.Now()
-	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
-	if got := p.Before(begin); got != 0 {
-		t.Errorf("without a point: got %d", got)
-	}
-	for i := range 400 {
-		p.Note(at(float64(i)/2), uint64(i)) // every second one is too close
-	}
-	for _, tt := range []struct {
-		at   float64
-		want uint64
-	}{{199.9, 398}, {199, 398}, {198.9, 396}, {21, 42}, {20, 40}, {19.9, 0}, {-5, 0}} {
-		if got := p.Before(at(tt.at)); got != tt.want {
-			t.Errorf("before %v s: got %d, want %d", tt.at, got, tt.want)
-		}
 	}
 }

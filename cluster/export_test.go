@@ -18,12 +18,11 @@ func (n *Node) CleanUp() { _ = n.shutdown(context.Background(), false) }
 
 // Watching reports whether the death watch holds a connection to a peer.
 func (n *Node) Watching(id string) bool {
-	w := n.watcher.watching.Load()
-	return w != nil && *w == id
+	return n.watcher.Watching() == id
 }
 
 // Admitted reports whether the peer may vote.
-func (n *Node) Admitted() bool { return n.gate.Admitted() && n.ident.get().Admitted }
+func (n *Node) Admitted() bool { return n.gate.Admitted() && n.ident.Get().Admitted }
 
 // Expel revokes the peer's permission to vote, as if it had lost its data.
 func (n *Node) Expel() { n.gate.Admit(false) }
@@ -31,7 +30,7 @@ func (n *Node) Expel() { n.gate.Admit(false) }
 // AckingPeer returns the peer whose acknowledgement counts for a read index request with
 // that id and term.
 func (n *Node) AckingPeer(ctx context.Context, id string, term uint64) string {
-	return n.reader.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
+	return n.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
 
 // ApplyBytes commits bytes as an entry of the log, without a check.
@@ -65,8 +64,8 @@ func (c *Config) OnRaftStarted(f func(*Node)) { c.raftStarted = f }
 
 // AskAddresses asks for addresses as Raft and its transport do.
 func (n *Node) AskAddresses(id raft.ServerID, addr string) {
-	_, _ = n.ServerAddr(id)
-	_ = n.peersAt(addr)
+	_, _ = n.addrs.ServerAddr(id)
+	_ = n.addrs.peersAt(addr)
 }
 
 // MakeOld makes the peer act like an older build with a lower feature level than the
@@ -77,7 +76,7 @@ func (c *Config) MakeOld() { c.levelsBehind = 1 }
 func (n *Node) CallElection() { n.gate.CallElection(time.Second) }
 
 // PendingNotifications returns the number of pending notifications of leadership changes.
-func (n *Node) PendingNotifications() int { return len(n.terms.notify) }
+func (n *Node) PendingNotifications() int { return len(n.notify) }
 
 // FastKeys makes the peer check its gossip keys often.
 func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }
@@ -126,7 +125,7 @@ func (n *Node) withTransport(
 ) error {
 	s, err := transport.Listen(transport.StreamConfig{
 		Addr: "127.0.0.1:0", TLS: store,
-		Greeting: func() *internalv1.Greeting { return &internalv1.Greeting{ClusterId: n.ident.get().ClusterID} },
+		Greeting: func() *internalv1.Greeting { return &internalv1.Greeting{ClusterId: n.ident.Get().ClusterID} },
 		PeersAt:  func(string) []string { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -146,23 +145,13 @@ func (c *Config) Weigh(bytes int64) {
 // LogSince returns the entries and bytes applied since the last snapshot, and how many
 // entries Raft keeps behind the next one.
 func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
-	w := n.driver.meter.Since()
+	w := n.driver.Meter().Since()
 	return w.Entries, w.Bytes, n.raft.ReloadableConfig().TrailingLogs
 }
 
 // WaitLongForOldTasks makes a new leader wait much longer than usual for old tasks of other
 // peers.
 func (c *Config) WaitLongForOldTasks() { c.standDown = 20 * time.Second }
-
-// Pauses returns the pauses of a leader after successive work that failed after these
-// durations.
-func Pauses(lasted ...time.Duration) (all []time.Duration) {
-	var p pauses
-	for _, d := range lasted {
-		all = append(all, p.next(d))
-	}
-	return all
-}
 
 // Mute makes the peer's last received data look old, as on a machine that is busy for a
 // moment.
@@ -176,17 +165,8 @@ func (c *Config) SendNoNotices() { c.noNotices = true }
 
 // RemoveLeaving removes a peer as if it had asked for it.
 func (n *Node) RemoveLeaving(ctx context.Context, id string) error {
-	return n.membership.remove(ctx, id, true, false)
+	return n.members.Leave(ctx, id)
 }
 
 // Leave asks the leader to remove this peer from the cluster, as a graceful stop does.
 func (n *Node) Leave(ctx context.Context) error { return n.leave(ctx) }
-
-// Past is what a peer remembers of its applied indexes.
-type Past struct{ past }
-
-// Note remembers an index.
-func (p *Past) Note(at time.Time, index uint64) { p.note(at, index) }
-
-// Before returns an index that was applied by a time.
-func (p *Past) Before(at time.Time) uint64 { return p.before(at) }

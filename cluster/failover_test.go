@@ -15,7 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -187,15 +189,15 @@ func deathWatch(t *testing.T, late time.Duration) {
 type spell struct {
 	running *atomic.Int32
 	max     *atomic.Int32
-	terms   chan cluster.Term
+	terms   chan leader.Term
 	linger  time.Duration // after ctx has ended
 }
 
 func newSpell(linger time.Duration) spell {
-	return spell{running: &atomic.Int32{}, max: &atomic.Int32{}, terms: make(chan cluster.Term, 100), linger: linger}
+	return spell{running: &atomic.Int32{}, max: &atomic.Int32{}, terms: make(chan leader.Term, 100), linger: linger}
 }
 
-func (s spell) Run(ctx context.Context, t cluster.Term) error {
+func (s spell) Run(ctx context.Context, t leader.Term) error {
 	if n := s.running.Add(1); n > s.max.Load() {
 		s.max.Store(n)
 	}
@@ -211,7 +213,7 @@ func (s spell) Run(ctx context.Context, t cluster.Term) error {
 
 // next blocks until the next leader task runs, and checks that the term of the previous one has
 // ended.
-func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
+func (s spell) next(t *testing.T, last leader.Term) leader.Term {
 	t.Helper()
 	select {
 	case term := <-s.terms:
@@ -236,7 +238,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 		// A busy machine may need longer than the remaining half second.
 		Configure: func(_ int, c *cluster.Config) { c.WaitLongForOldTasks() },
 	})
-	var last cluster.Term
+	var last leader.Term
 	for range 3 {
 		old := c.Leader()
 		settled(t, c, 3)
@@ -262,7 +264,7 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{
 		OnDisk: true,
 		Work: func(int) cluster.Work {
-			return cluster.Work{Tasks: []cluster.LeaderTask{s}, BeforeHandover: func(context.Context) {
+			return cluster.Work{Tasks: []leader.Task{s}, BeforeHandover: func(context.Context) {
 				handovers.Add(1)
 				if n := s.running.Load(); n != 0 {
 					t.Errorf("leader tasks during the handover: got %d", n)
@@ -271,7 +273,7 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 		},
 		Configure: calm,
 	})
-	var last cluster.Term
+	var last leader.Term
 	for range 3 {
 		leader := c.Leader()
 		settled(t, c, 3)
@@ -296,7 +298,7 @@ type failing struct {
 	self string
 }
 
-func (f failing) Run(ctx context.Context, _ cluster.Term) error {
+func (f failing) Run(ctx context.Context, _ leader.Term) error {
 	if f.on == f.self {
 		return errors.New("this peer cannot lead")
 	}
@@ -308,7 +310,7 @@ func TestFailedTaskTransfersLeadership(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Work: func(i int) cluster.Work {
 		// p1 leads first, because it forms the cluster
-		return cluster.Work{Tasks: []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}}}
+		return cluster.Work{Tasks: []leader.Task{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}}}
 	}})
 	clustertest.Eventually(t, 20*time.Second, "another peer leads", func() error {
 		if l := c.Leader(); l.ID == "p1" {
@@ -334,7 +336,7 @@ func TestNoQuorum(t *testing.T) {
 		}
 	}
 	last := c.Peers[0]
-	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
+	stale := metadata.AppendToOutgoingContext(t.Context(), call.HeaderConsistency, "stale")
 	// The leader may have answered the read of a follower, which learns of the commit a moment
 	// later.
 	clustertest.Eventually(t, 20*time.Second, "the machine in the peer's own state",

@@ -18,7 +18,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -110,14 +112,14 @@ func TestStrandedStreams(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	fresh := open(ctx)
-	stale := open(metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale"))
+	stale := open(metadata.AppendToOutgoingContext(ctx, call.HeaderConsistency, "stale"))
 	for _, p := range append(c.Followers(leader), leader) {
 		if p != follower {
 			c.Kill(p)
 		}
 	}
-	if _, err := fresh.Recv(); status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNoLeader {
-		t.Errorf("stream of an isolated peer: got %v, want UNAVAILABLE, %s", err, cluster.ReasonNoLeader)
+	if _, err := fresh.Recv(); status.Code(err) != codes.Unavailable || reason(err) != outcome.ReasonNoLeader {
+		t.Errorf("stream of an isolated peer: got %v, want UNAVAILABLE, %s", err, outcome.ReasonNoLeader)
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -144,7 +146,7 @@ type boots struct {
 func (b boots) LookUpBoot(
 	ctx context.Context, _ *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
-	ctx, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(call.WithConsistency(ctx, call.Consistency{}), 500*time.Millisecond)
 	defer cancel()
 	if _, err := b.p.Node.View(ctx); err != nil {
 		return &holdfastv1.BootMachineResponse{Reason: "no leader"}, nil
@@ -213,8 +215,8 @@ func reason(err error) string {
 func TestForward(t *testing.T) {
 	t.Parallel()
 	c, s, leader, follower := scripted(t, calm)
-	lost := &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
-	moved := &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: errors.New("moved")}
+	lost := &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("lost")}
+	moved := &outcome.Error{Outcome: outcome.NotApplied, Err: errors.New("moved")}
 	busy := status.Error(codes.FailedPrecondition, "busy")
 	for _, tc := range []struct {
 		name      string
@@ -256,7 +258,7 @@ func TestForward(t *testing.T) {
 			_, err := startRun(ctx, follower, "r")
 			return err
 		})
-		if got := reason(err); got != cluster.ReasonOutcomeUnknown {
+		if got := reason(err); got != outcome.ReasonOutcomeUnknown {
 			t.Errorf("got %v, want outcome unknown", err)
 		}
 	})
@@ -265,7 +267,7 @@ func TestForward(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", "another-peer")
 		start := time.Now()
 		_, err := startRun(ctx, follower, "r")
-		if status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNotApplied || s.count() != 0 {
+		if status.Code(err) != codes.Unavailable || reason(err) != outcome.ReasonNotApplied || s.count() != 0 {
 			t.Errorf("got %v after %d calls, want UNAVAILABLE, not applied, after none", err, s.count())
 		}
 		if took := time.Since(start); took > 6*time.Second { // a wait for a leader would take 8 s
@@ -280,7 +282,7 @@ func TestForward(t *testing.T) {
 			if _, err := startRun(ctx, via, "r", grpc.Header(&h), grpc.Trailer(&tr)); err != nil {
 				t.Fatal(err)
 			}
-			for key, want := range map[string]string{cluster.HeaderLeader: leader.ID, cluster.HeaderLastContact: "0",
+			for key, want := range map[string]string{call.HeaderLeader: leader.ID, call.HeaderLastContact: "0",
 				"x-handler": leader.ID} {
 				if got := strings.Join(h.Get(key), ","); got != want {
 					t.Errorf("through %s: %s: got %q, want %q", via.ID, key, got, want)
@@ -289,18 +291,18 @@ func TestForward(t *testing.T) {
 			if got, want := strings.Join(tr.Get("x-trailer"), ","), leader.ID; got != want {
 				t.Errorf("through %s: trailer: got %q, want %q", via.ID, got, want)
 			}
-			if i, err := strconv.ParseUint(strings.Join(h.Get(cluster.HeaderIndex), ","), 10, 64); err != nil || i == 0 {
-				t.Errorf("through %s: got index %v (%v)", via.ID, h.Get(cluster.HeaderIndex), err)
+			if i, err := strconv.ParseUint(strings.Join(h.Get(call.HeaderIndex), ","), 10, 64); err != nil || i == 0 {
+				t.Errorf("through %s: got index %v (%v)", via.ID, h.Get(call.HeaderIndex), err)
 			}
 			if s.auth != "Bearer x" {
 				t.Errorf("through %s: got authorization %q in the handler", via.ID, s.auth)
 			}
 		}
 		var h metadata.MD
-		stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
+		stale := metadata.AppendToOutgoingContext(t.Context(), call.HeaderConsistency, "stale")
 		_, err := follower.Machines().GetMachine(stale, &holdfastv1.GetMachineRequest{MachineId: "none"}, grpc.Header(&h))
-		if status.Code(err) != codes.NotFound || len(h.Get(cluster.HeaderIndex)) != 1 ||
-			strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
+		if status.Code(err) != codes.NotFound || len(h.Get(call.HeaderIndex)) != 1 ||
+			strings.Join(h.Get(call.HeaderLeader), ",") != leader.ID {
 			t.Errorf("headers of an error: got %v (%v)", h, err)
 		}
 	})
@@ -308,7 +310,7 @@ func TestForward(t *testing.T) {
 		_, err := follower.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{
 			Machine: &holdfastv1.Machine{MachineId: strings.Repeat("x", 600<<10)},
 		})
-		if status.Code(err) != codes.InvalidArgument || reason(err) != cluster.ReasonTooLarge {
+		if status.Code(err) != codes.InvalidArgument || reason(err) != outcome.ReasonTooLarge {
 			t.Errorf("got %v, want INVALID_ARGUMENT, too large", err)
 		}
 	})
@@ -356,14 +358,14 @@ func TestReads(t *testing.T) {
 		at := leader.FSM.Applied()
 		for _, consistency := range []string{"stale", "linearizable"} {
 			for _, p := range c.Peers {
-				ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, consistency,
-					cluster.HeaderMinIndex, fmt.Sprint(at))
+				ctx := metadata.AppendToOutgoingContext(t.Context(), call.HeaderConsistency, consistency,
+					call.HeaderMinIndex, fmt.Sprint(at))
 				var h metadata.MD
 				_, err := p.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}, grpc.Header(&h))
 				if err != nil {
 					t.Errorf("%s read on %s at index %d: %v", consistency, p.ID, at, err)
 				}
-				if i, _ := strconv.ParseUint(strings.Join(h.Get(cluster.HeaderIndex), ""), 10, 64); i < at {
+				if i, _ := strconv.ParseUint(strings.Join(h.Get(call.HeaderIndex), ""), 10, 64); i < at {
 					t.Errorf("%s read on %s: got index %d, want at least %d", consistency, p.ID, i, at)
 				}
 			}
@@ -371,7 +373,7 @@ func TestReads(t *testing.T) {
 	})
 	t.Run("unreached index", func(t *testing.T) {
 		err := inTime(t, 300*time.Millisecond, func(ctx context.Context) error {
-			return get(metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale", cluster.HeaderMinIndex,
+			return get(metadata.AppendToOutgoingContext(ctx, call.HeaderConsistency, "stale", call.HeaderMinIndex,
 				"1000000"), follower, "m")
 		})
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "1000000") {
@@ -379,7 +381,7 @@ func TestReads(t *testing.T) {
 		}
 	})
 	t.Run("invalid values", func(t *testing.T) {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "maybe")
+		ctx := metadata.AppendToOutgoingContext(t.Context(), call.HeaderConsistency, "maybe")
 		if err := get(ctx, follower, "m"); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("got %v, want INVALID_ARGUMENT", err)
 		}
@@ -399,7 +401,7 @@ func TestReads(t *testing.T) {
 			if err != nil || e.GetCursor() < at {
 				t.Errorf("stream on %s: got cursor %d (%v), want at least %d", p.ID, e.GetCursor(), err, at)
 			}
-			if h, err := w.Header(); err != nil || strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
+			if h, err := w.Header(); err != nil || strings.Join(h.Get(call.HeaderLeader), ",") != leader.ID {
 				t.Errorf("stream on %s: got headers %v (%v)", p.ID, h, err)
 			}
 			if _, err := w.Recv(); !errors.Is(err, io.EOF) {

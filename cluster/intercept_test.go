@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 	"github.com/holdfast-metal/holdfast/internal/guard"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -45,7 +45,7 @@ func TestGuardIntercept(t *testing.T) {
 		}
 	}))
 	index := func() uint64 {
-		i, err := strconv.ParseUint(s.header.Get(cluster.HeaderIndex)[0], 10, 64)
+		i, err := strconv.ParseUint(s.header.Get(call.HeaderIndex)[0], 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 )
 
 // slowToEnd is a leader task that ends when the test allows it.
 type slowToEnd struct {
-	begun chan cluster.Term
+	begun chan leader.Term
 	ends  chan struct{} // receives when its context has ended
 	let   chan struct{}
 }
 
-func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
+func (s slowToEnd) Run(ctx context.Context, t leader.Term) error {
 	s.begun <- t
 	<-ctx.Done()
 	s.ends <- struct{}{}
@@ -56,7 +55,7 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 // end the current one.
 func TestOutdatedLeadershipNotifications(t *testing.T) {
 	t.Parallel()
-	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
+	s := slowToEnd{make(chan leader.Term, 64), make(chan struct{}, 64), make(chan struct{})}
 	c := clustertest.Start(t,
 		clustertest.Options{Configure: calm, Work: clustertest.Leading(s)})
 	let := func() { close(s.let) }
@@ -105,7 +104,7 @@ type fallible struct {
 	fail  chan error
 }
 
-func (f fallible) Run(ctx context.Context, t cluster.Term) error {
+func (f fallible) Run(ctx context.Context, t leader.Term) error {
 	f.begun <- t.Epoch
 	select {
 	case err := <-f.fail:
@@ -172,28 +171,6 @@ func TestFailedTasksRestartInNewTerm(t *testing.T) {
 			}
 			if _, err := c.Leader().Node.Apply(t.Context(), clustertest.Register("after")); err != nil {
 				t.Errorf("write: %v", err)
-			}
-		})
-	}
-}
-
-// A leader whose tasks always fail calls elections at growing intervals. One whose tasks ran for a
-// while restarts soon.
-func TestPausesAfterFailedTasks(t *testing.T) {
-	const s = time.Second
-	for _, tc := range []struct {
-		name         string
-		lasted, want []time.Duration
-	}{
-		{"once", []time.Duration{s}, []time.Duration{s}},
-		{"always at once", []time.Duration{0, 0, 0, 0, 0, 0, 0}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s,
-			30 * s}},
-		{"reset after a while", []time.Duration{0, 0, 59 * s, 60 * s, 0}, []time.Duration{s, 2 * s, 4 * s, s, 2 * s}},
-		{"rarely", []time.Duration{time.Hour, time.Hour}, []time.Duration{s, s}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := cluster.Pauses(tc.lasted...); !slices.Equal(got, tc.want) {
-				t.Errorf("got pauses %v, want %v", got, tc.want)
 			}
 		})
 	}

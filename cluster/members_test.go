@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -294,8 +295,8 @@ func TestUnknownCommandStopsThePeer(t *testing.T) {
 	cmd := clustertest.Register("m")
 	cmd.FeatureLevel = fsm.FeatureLevel + 1
 	_, err := leader.Node.Apply(t.Context(), cmd)
-	var out *cluster.OutcomeError
-	if !errors.As(err, &out) || out.Outcome != cluster.Unknown {
+	var out *outcome.Error
+	if !errors.As(err, &out) || out.Outcome != outcome.Unknown {
 		t.Errorf("apply an unknown command: got %v, want outcome unknown", err)
 	}
 	if err := c.Wait(leader, 30*time.Second); err == nil || !strings.Contains(err.Error(), "upgrade it") {

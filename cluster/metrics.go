@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/libmetrics"
+	"github.com/holdfast-metal/holdfast/cluster/internal/route"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 // metrics are the metrics of this package.
@@ -31,7 +33,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		opts := prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "cluster", Name: name, Help: help}
 		return prometheus.NewGaugeFunc(opts, func() float64 {
-			if n.raft == nil {
+			if !n.opened.Load() {
 				return 0
 			}
 			return f()
@@ -71,8 +73,8 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			opts("death_watch_elections_total", "Elections called because the leader's process was seen to end."),
 		),
 	}
-	for what := final; what <= unknown; what++ { // rates need series that begin at zero
-		m.forwards.WithLabelValues(resultOf(what))
+	for _, result := range route.Results() { // rates need series that begin at zero
+		m.forwards.WithLabelValues(result)
 	}
 	if reg == nil {
 		return m, nil
@@ -92,14 +94,14 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		}),
 		gauge("term", "Raft term.", func() float64 { return float64(n.raft.CurrentTerm()) }),
 		gauge("queue_commands", "Commands that wait for a place in a Raft entry of this leader.", func() float64 {
-			return float64(n.committer.batch.waiting())
+			return float64(n.committer.Waiting())
 		}),
 		gauge("clock_offset_seconds", "How far this peer's clock is ahead of a majority of the voters' clocks.",
-			func() float64 { return time.Duration(n.clocks.offset.Load()).Seconds() }),
+			func() float64 { return n.clocks.Offset().Seconds() }),
 		gauge("stale_directory", "1 while this peer may not vote, because its data directory is or was older than what it "+
-			"had acknowledged, or a copy.", func() float64 { return flag(unfit(n.ident, n.marks) != "") }),
+			"had acknowledged, or a copy.", func() float64 { return flag(n.report.unfit() != "") }),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
-			others, self := n.voters()
+			others, self := n.raft.voters()
 			return float64(len(others)) + flag(self)
 		}),
 		gauge("disk_free_bytes", "Free space of the file system of the data directory.", func() float64 {
@@ -111,7 +113,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			return float64(total)
 		}),
 		gauge("last_contact_seconds", "Time since the last contact with the leader; 0 on it, -1 for never.", func() float64 {
-			if ms := n.reporter.lastContact(); ms >= 0 {
+			if ms := n.report.lastContact(); ms >= 0 {
 				return float64(ms) / 1000
 			}
 			return -1
@@ -132,14 +134,14 @@ func flag(b bool) float64 {
 	return 0
 }
 
-func (m *metrics) applied(d time.Duration, err *OutcomeError) {
+func (m *metrics) applied(d time.Duration, err *outcome.Error) {
 	result := "applied"
 	switch {
 	case err == nil:
 		m.commands.Add(1)
 		m.commitNanos.Add(int64(d))
 		m.commits[commitPlace(d)].Add(1)
-	case err.Outcome == Unknown:
+	case err.Outcome == outcome.Unknown:
 		result = "unknown"
 	default:
 		result = "not_applied"
@@ -170,11 +172,7 @@ func (m *metrics) batched(commands int) { m.batchSize.Observe(float64(commands))
 
 func (m *metrics) read(served string) { m.reads.WithLabelValues(served).Inc() }
 
-func (m *metrics) forwarded(what class) {
-	m.forwards.WithLabelValues(resultOf(what)).Inc()
-}
-
-func resultOf(what class) string { return []string{"answered", "not_applied", "unknown"}[what] }
+func (m *metrics) forwarded(result string) { m.forwards.WithLabelValues(result).Inc() }
 
 // BridgeMetrics exports the metrics of raft, memberlist and bolt to a Prometheus
 // registerer, as holdfast_raft_… and so on, with Prometheus names and units. These

@@ -9,16 +9,17 @@
 // New creates a Node and opens its data directory and listeners. Run does the work and
 // blocks.
 //
-// The files in reading order: node.go creates a peer, run.go runs and stops it, bootstrap.go forms
-// a new cluster. leader.go runs the leader's tasks, terms.go begins and confirms a term,
-// handover.go ends it. members.go removes peers; reconcile.go and autopilot.go make the leader add,
-// promote and remove them. apply.go and batch.go commit commands, read.go serves reads, and
-// intercept.go and forward.go send calls to the peer that can answer them.
+// The parts are packages below internal, which receive functions and never the Node: propose
+// commits commands, terms begins and ends the leadership, members changes the membership as a task
+// of the leader, read makes reads linearizable, and route sends calls to the peer that can answer
+// them.
+//
+// The files in reading order: node.go creates a peer, wire.go connects its parts, run.go runs it
+// and stop.go stops it. The product calls api.go. peer.go serves other peers and ask.go asks them.
 package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -29,15 +30,26 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/clockcheck"
+	"github.com/holdfast-metal/holdfast/cluster/internal/deathwatch"
+	"github.com/holdfast-metal/holdfast/cluster/internal/founding"
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
+	"github.com/holdfast-metal/holdfast/cluster/internal/identity"
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/marks"
+	"github.com/holdfast-metal/holdfast/cluster/internal/members"
+	"github.com/holdfast-metal/holdfast/cluster/internal/peerauth"
 	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
+	"github.com/holdfast-metal/holdfast/cluster/internal/propose"
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftfsm"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
-	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
+	"github.com/holdfast-metal/holdfast/cluster/internal/read"
 	"github.com/holdfast-metal/holdfast/cluster/internal/roster"
+	"github.com/holdfast-metal/holdfast/cluster/internal/route"
+	"github.com/holdfast-metal/holdfast/cluster/internal/terms"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/internal/watchdog"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -47,46 +59,48 @@ type Node struct {
 	cfg    Config
 	log    *slog.Logger
 	fsm    *fsm.FSM
-	ident  *identity
+	ident  *identity.Store
 	marks  *marks.Keeper
 	stores *raftstore.Stores
 	stream *transport.Stream
 	gate   *transport.Gate
-	raft   *raft.Raft
-	driver *raftFSM
+	raft   *consensus
+	driver *raftfsm.FSM
 	gossip *gossip.Gossip
-	book   atomic.Pointer[gossip.Gossip] // gossip, for Raft, which asks for addresses before gossip has started
 	conns  *peerconn.Conns
+	addrs  *addresses
+	ask    *asker
+	report reporter
 
-	terms      *terms
-	membership *membership
-	roster     *roster.Roster
-	founding   *founding
-	watcher    *deathWatcher
-	router     *router
-	reader     *reader
-	committer  *committer
-	reporter   *reporter
-	watchdog   *watchdog
-	past       past
-	clocks     *clocks
-	metrics    *metrics
-	work       atomic.Pointer[Work] // set by Run
-	joins      *joinwatch.Watch
+	committer *propose.Committer
+	terms     *terms.Terms
+	members   *members.Members
+	roster    *roster.Roster
+	guard     *peerauth.Guard
+	reader    *read.Reader
+	router    *route.Router
+	founding  *founding.Founding
+	watcher   *deathwatch.Watcher
+	watchdog  *watchdog.Watchdog
+	clocks    *clockcheck.Check
+	joins     *joinwatch.Watch
+	past      route.Past
+	metrics   *metrics
+	work      atomic.Pointer[Work] // set by Run
 
+	notify      chan bool                 // leadership changes, from Raft
 	changed     *wait.Signal              // fires when the leader or its readiness changes
 	metaChanged *wait.Signal              // fires when gossipMeta changes
 	leaderless  atomic.Pointer[time.Time] // since when no leader has been known
 	fatal       atomic.Pointer[error]     // the error that makes this peer stop
 
-	start int64           // when the process started, which distinguishes it from the one before
+	began time.Time       // when the process started: it distinguishes it from the one before
 	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
 	ended <-chan struct{}
 
+	opened  atomic.Bool // New has succeeded
 	applied atomic.Bool // this peer has applied the log that it found when it started
-
-	reloading sync.Mutex // guards changes of Raft's configuration
 
 	closeOnce sync.Once
 	closing   chan struct{}
@@ -101,17 +115,13 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	began := time.Now()
 	n := &Node{
-		cfg: cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
-		changed: wait.NewSignal(), metaChanged: wait.NewSignal(), closing: make(chan struct{}),
-		start: began.UnixNano(),
+		cfg: cfg, log: cfg.Logger, fsm: f, driver: raftfsm.New(f), notify: make(chan bool, 64),
+		changed: wait.NewSignal(), metaChanged: wait.NewSignal(), closing: make(chan struct{}), began: time.Now(),
 	}
-	n.terms = &terms{n: n, notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest)}
-	n.committer = &committer{n: n, began: began}
-	n.membership, n.founding, n.watcher = &membership{n: n}, &founding{n: n}, &deathWatcher{n: n}
-	n.router, n.reader, n.reporter, n.watchdog = &router{n: n}, &reader{n: n}, &reporter{n: n}, &watchdog{n: n}
-	n.clocks = &clocks{n: n}
+	n.report = reporter{n}
+	n.addrs = &addresses{self: cfg.NodeID, own: n.RaftAddr, view: f.View}
+	n.conns = peerconn.New(cfg.TLS, cfg.DialOptions, n.addrs.grpcAddr)
 	n.joins = joinwatch.New(standing{n}, n.log)
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
@@ -128,16 +138,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.metrics, err = newMetrics(cfg.Registerer, n); err != nil {
 		return nil, err
 	}
-	if n.ident, err = openIdentity(cfg.DataDir, cfg.NodeID); err != nil {
-		return nil, err
-	}
-	sc := raftstore.Config{Dir: cfg.DataDir, LogStore: cfg.LogStore, Applied: f.Applied,
-		Logger: cfg.Logger, Wrap: cfg.wrapLogs}
-	if err := n.ident.get().expectLog(&sc); err != nil {
-		return nil, err
-	}
 	defer raftstore.FaultsPanic()()
-	if n.stores, err = raftstore.Open(&sc); err != nil {
+	if err := n.openStores(); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.stores.Close() })
@@ -147,34 +149,18 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.marks, err = n.openMarks(); err != nil {
 		return nil, err
 	}
-	n.stream, err = transport.Listen(transport.StreamConfig{
-		Addr: cfg.RaftAddr, Advertise: cfg.AdvertiseRaft, Greeting: n.marks.Greeting,
-		TLS: cfg.TLS, PeersAt: n.peersAt, Fault: cfg.dialFault, Logger: n.log, Limit: cfg.LimitPeers,
-	})
-	if err != nil {
+	if err := n.listen(); err != nil {
 		return nil, err
 	}
-	guard := n.roster.Guard()
-	guard.Greet = n.meet
-	n.gate = transport.NewGate(n.stream, guard, n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
-	if !cfg.noNotices {
-		n.driver.committed = n.gate.Committed
-	}
-	admitted := n.ident.get().Admitted && !n.marks.Copied()
-	n.gate.Admit(admitted)
-	rc := raftConfig(&n.cfg, admitted, n.terms.notify)
-	if n.raft, err = startRaft(cfg.DataDir, rc, n.driver, n.stores, n.gate); err != nil {
+	if err := n.startRaft(); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
-	n.gate.Attach(transport.Local{
-		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
-		Term: n.raft.CurrentTerm, Synced: n.stores.Synced, Replaces: n.stores.Replaces,
-	})
-	n.stores.WriteLate(n.needsVoters)
-	others, _ := n.voters()
-	if err := n.marks.JudgeCopy(others, n.founding.admit); err != nil {
+	n.wireLeader()
+	n.attach()
+	others, _ := n.raft.voters()
+	if err := n.marks.JudgeCopy(others, n.allowVote); err != nil {
 		return nil, err
 	}
 	if cfg.raftStarted != nil {
@@ -188,13 +174,65 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n.book.Store(n.gossip)
-	n.conns = peerconn.New(cfg.TLS, cfg.DialOptions, n.grpcAddr)
-	n.terms.confirmer = readindex.NewConfirmer(n.life, n.voters, n.terms.askConfirm)
-	n.committer.batch = newBatcher(n.raft, n.terms.notReady, n.metrics.batched)
-	n.reader.indexes = readindex.NewCoalescer(n.life, n.reader.askReadIndex)
+	n.addrs.gossip.Store(n.gossip)
+	n.wireMembers()
+	n.wireCalls()
 	n.roster.Ready()
+	n.opened.Store(true)
 	return n, nil
+}
+
+// openStores opens the identity and the stores of the data directory.
+func (n *Node) openStores() (err error) {
+	if n.ident, err = identity.Open(n.cfg.DataDir, n.cfg.NodeID); err != nil {
+		return err
+	}
+	sc := raftstore.Config{Dir: n.cfg.DataDir, LogStore: n.cfg.LogStore, Applied: n.fsm.Applied,
+		Logger: n.cfg.Logger, Wrap: n.cfg.wrapLogs}
+	if err := n.ident.Get().ExpectLog(&sc); err != nil {
+		return err
+	}
+	n.stores, err = raftstore.Open(&sc)
+	return err
+}
+
+// listen opens the port of Raft.
+func (n *Node) listen() (err error) {
+	n.stream, err = transport.Listen(transport.StreamConfig{
+		Addr: n.cfg.RaftAddr, Advertise: n.cfg.AdvertiseRaft, Greeting: n.marks.Greeting,
+		TLS: n.cfg.TLS, PeersAt: n.addrs.peersAt, Fault: n.cfg.dialFault, Logger: n.log, Limit: n.cfg.LimitPeers,
+	})
+	if err != nil {
+		return err
+	}
+	guard := n.roster.Guard()
+	guard.Greet = n.meet
+	n.gate = transport.NewGate(n.stream, guard, n.addrs, n.log)
+	if !n.cfg.noNotices {
+		n.driver.Committed = n.gate.Committed
+	}
+	return nil
+}
+
+// startRaft starts Raft, which restores the state.
+func (n *Node) startRaft() error {
+	admitted := n.ident.Get().Admitted && !n.marks.Copied()
+	n.gate.Admit(admitted)
+	r, err := startRaft(n.cfg.DataDir, raftConfig(&n.cfg, admitted, n.notify), n.driver, n.stores, n.gate)
+	n.raft = &consensus{Raft: r, self: n.cfg.NodeID, log: n.log}
+	return err
+}
+
+// attach lets requests of other peers reach Raft.
+func (n *Node) attach() {
+	n.gate.Attach(transport.Local{
+		Voter: n.raft.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex,
+		Follows: func(id raft.ServerID, term uint64) bool {
+			return n.raft.sendsTo(id, term) && !n.terms.HandingOver()
+		},
+		Term: n.raft.CurrentTerm, Synced: n.stores.Synced, Replaces: n.stores.Replaces,
+	})
+	n.stores.WriteLate(n.raft.needsVoters)
 }
 
 // checkState returns an error if the configuration contradicts Raft's state.
@@ -213,129 +251,16 @@ func (n *Node) checkState() error {
 // gossipMeta returns the metadata that this peer gossips. It may be called before Raft
 // knows the cluster.
 func (n *Node) gossipMeta() *internalv1.GossipMeta {
-	rec := n.ident.get()
+	rec := n.ident.Get()
 	meta := &internalv1.GossipMeta{
 		Id: n.cfg.NodeID, Instance: rec.Instance, ClusterId: rec.ClusterID,
 		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
-		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.hasRaftState(),
-		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version, Start: n.start,
+		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.raft.hasState(),
+		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version, Start: n.began.UnixNano(),
 		AdmitManually: n.cfg.AdmitManually,
 	}
 	if err := n.failure(); err != nil {
 		meta.Failure = gossip.Fit(meta, err.Error())
 	}
 	return meta
-}
-
-// voterWithoutLeader returns a voter of the latest configuration, if there is one and no
-// leader is known. If a leader is known, candidates outside the configuration stay refused:
-// such a candidate may be a removed peer that has not noticed.
-func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
-	if addr, _ := n.raft.LeaderWithID(); addr != "" {
-		return "", false
-	}
-	for _, s := range n.servers() {
-		if s.Suffrage == raft.Voter {
-			return s.ID, true
-		}
-	}
-	return "", false
-}
-
-// sendsTo reports whether this peer leads in the term, is not handing over, and replicates
-// entries to the peer id.
-func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
-	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.terms.handingOver.Load() {
-		return false
-	}
-	_, ok := n.server(string(id))
-	return ok
-}
-
-// needsVoters reports whether this peer leads and needs the answer of another voter to commit an
-// entry.
-func (n *Node) needsVoters() bool {
-	if n.raft.State() != raft.Leader {
-		return false
-	}
-	return slices.ContainsFunc(n.raft.GetConfiguration().Configuration().Servers, func(s raft.Server) bool {
-		return s.Suffrage == raft.Voter && s.ID != raft.ServerID(n.cfg.NodeID)
-	})
-}
-
-// ServerAddr implements raft.ServerAddressProvider. It returns a peer's current address,
-// from gossip or else from the state.
-func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	if string(id) == n.cfg.NodeID {
-		return raft.ServerAddress(n.stream.Addr().String()), nil
-	}
-	if g := n.book.Load(); g != nil {
-		if m, ok := g.Peer(string(id)); ok {
-			return raft.ServerAddress(m.Meta.GetRaftAddr()), nil
-		}
-	}
-	if rec, ok := n.fsm.View().Peer(string(id)); ok && rec.GetRaftAddr() != "" {
-		return raft.ServerAddress(rec.GetRaftAddr()), nil
-	}
-	return "", errors.New("no address known: the peer has not been seen in gossip")
-}
-
-// peersAt returns the peers with that Raft address, according to gossip and the state.
-func (n *Node) peersAt(addr string) []string {
-	var ids []string
-	for _, rec := range n.fsm.View().Peers() {
-		if rec.GetRaftAddr() == addr {
-			ids = append(ids, rec.GetId())
-		}
-	}
-	g := n.book.Load()
-	if g == nil {
-		return ids
-	}
-	for _, m := range g.Peers() {
-		if m.Meta.GetRaftAddr() == addr {
-			ids = append(ids, m.Meta.GetId())
-		}
-	}
-	return ids
-}
-
-// grpcAddr returns the gRPC address of a peer.
-func (n *Node) grpcAddr(id string) (string, bool) {
-	if m, ok := n.gossip.Peer(id); ok && m.Meta.GetGrpcAddr() != "" {
-		return m.Meta.GetGrpcAddr(), true
-	}
-	rec, ok := n.fsm.View().Peer(id)
-	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
-}
-
-// Leader returns the leader that this peer knows, and whether it is this peer. ok is false
-// if no leader is known.
-func (n *Node) Leader() (id string, self, ok bool) {
-	_, l := n.raft.LeaderWithID()
-	return string(l), string(l) == n.cfg.NodeID, l != ""
-}
-
-// Role returns this peer's Raft role: leader, follower, candidate or shutdown.
-func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
-
-// GossipAddr returns this peer's gossip address, which other peers name in Join.
-func (n *Node) GossipAddr() string { return n.gossip.Addr() }
-
-// RaftAddr returns the Raft address that this peer advertises.
-func (n *Node) RaftAddr() string { return n.stream.Addr().String() }
-
-// Close stops the peer at once without handing over, as a crash would. Run returns soon
-// after. It is for tests, and for a Node that was never run.
-func (n *Node) Close() {
-	n.closeOnce.Do(func() { close(n.closing) })
-	if !n.ran.Load() {
-		_ = n.shutdown(context.Background(), false)
-	}
-}
-
-// Ready reports whether this peer leads and accepts commands.
-func (n *Node) Ready() bool {
-	_, ok := n.terms.current()
-	return ok
 }

@@ -45,14 +45,26 @@ func (s peerServer) ReadIndex(
 	ctx context.Context,
 	req *internalv1.ReadIndexRequest,
 ) (*internalv1.ReadIndexResponse, error) {
-	if err := s.n.reader.waitReady(ctx); err != nil {
+	if err := s.n.reader.WaitReady(ctx); err != nil {
 		return nil, s.n.refusal(err)
 	}
-	index, err := s.n.reader.leaderReadIndex(ctx, s.n.reader.ackingPeer(ctx, req))
+	index, err := s.n.reader.Confirmed(ctx, s.n.ackingPeer(ctx, req))
 	if err != nil {
 		return nil, s.n.refusal(err)
 	}
 	return &internalv1.ReadIndexResponse{Index: index}, nil
+}
+
+// ackingPeer returns the id of the peer that asks for a read index, if it has this leader's
+// term and may vote; otherwise "". When it asked, it had voted for no later leader. So an
+// index that is read now covers everything acknowledged before it asked, which was before
+// its reads began.
+func (n *Node) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest) string {
+	r, ok := n.terms.Current()
+	if !ok || req.GetTerm() != r.Term || n.guard.CheckSelf(ctx, req.GetPeerId()) != nil {
+		return ""
+	}
+	return req.GetPeerId()
 }
 
 // StandDown stops leader tasks of earlier terms and waits until they have ended.
@@ -60,10 +72,7 @@ func (s peerServer) StandDown(
 	ctx context.Context,
 	req *internalv1.StandDownRequest,
 ) (*internalv1.StandDownResponse, error) {
-	if r := s.n.terms.leadership.Load(); r != nil && r.term < req.GetTerm() {
-		s.n.terms.stepDown(r.term)
-	}
-	if err := s.n.terms.stopBefore(ctx, req.GetTerm()); err != nil {
+	if err := s.n.terms.EndBefore(ctx, req.GetTerm()); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	return &internalv1.StandDownResponse{}, nil
@@ -72,7 +81,7 @@ func (s peerServer) StandDown(
 // Admit allows this peer to vote, because it is a founder or the leader has seen it catch
 // up.
 func (s peerServer) Admit(_ context.Context, req *internalv1.AdmitRequest) (*internalv1.AdmitResponse, error) {
-	if err := s.n.founding.admitFor(req); err != nil {
+	if err := s.n.founding.Admit(req); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return &internalv1.AdmitResponse{}, nil
@@ -80,7 +89,7 @@ func (s peerServer) Admit(_ context.Context, req *internalv1.AdmitRequest) (*int
 
 // Stats returns this peer's indexes, term and load.
 func (s peerServer) Stats(context.Context, *internalv1.StatsRequest) (*internalv1.StatsResponse, error) {
-	return s.n.reporter.stats(), nil
+	return s.n.report.stats(), nil
 }
 
 // Vouch returns the place of a peer in the configuration of this one.
@@ -95,7 +104,7 @@ func (s peerServer) Vouch(_ context.Context, req *internalv1.VouchRequest) (*int
 // Meet compares the data directories of this peer and the calling one. A caller whose directory is
 // old learns that from the answer.
 func (s peerServer) Meet(ctx context.Context, req *internalv1.MeetRequest) (*internalv1.MeetResponse, error) {
-	if err := s.n.router.checkSelf(ctx, req.GetGreeting().GetPeerId()); err != nil {
+	if err := s.n.guard.CheckSelf(ctx, req.GetGreeting().GetPeerId()); err != nil {
 		return nil, err
 	}
 	if err := s.n.meet(req.GetGreeting()); errors.Is(err, ErrStale) || errors.Is(err, ErrDisk) {
@@ -121,14 +130,14 @@ func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*int
 func (s peerServer) RenewCertificate(
 	ctx context.Context, req *internalv1.RenewCertificateRequest,
 ) (*internalv1.RenewCertificateResponse, error) {
-	if err := s.n.router.checkSelf(ctx, req.GetPeerId()); err != nil {
+	if err := s.n.guard.CheckSelf(ctx, req.GetPeerId()); err != nil {
 		return nil, err
 	}
 	caller, ok := peertls.FromContext(ctx, s.n.cfg.Clock.Now())
 	if !ok {
 		return nil, status.Error(codes.PermissionDenied, "the caller has no certificate")
 	}
-	chain, err := s.n.membership.renew(ctx, caller.Peer, caller.Cert, req.GetCsr())
+	chain, err := s.n.members.Renew(ctx, caller.Peer, caller.Cert, req.GetCsr())
 	if err != nil {
 		return nil, err
 	}
@@ -137,16 +146,21 @@ func (s peerServer) RenewCertificate(
 
 // Leave removes the calling peer from the cluster.
 func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*internalv1.LeaveResponse, error) {
-	if err := s.n.router.checkSelf(ctx, req.GetPeerId()); err != nil {
+	if err := s.n.guard.CheckSelf(ctx, req.GetPeerId()); err != nil {
 		return nil, err
 	}
-	if err := s.n.membership.remove(ctx, req.GetPeerId(), true, false); err != nil {
+	if err := s.n.members.Leave(ctx, req.GetPeerId()); err != nil {
 		return nil, s.n.refusal(err)
 	}
-	s.n.log.Info("peer has left", "id", req.GetPeerId())
+	s.n.log.Info("peer has left", "peer", req.GetPeerId())
 	return &internalv1.LeaveResponse{}, nil
 }
 
-// PeerConn returns the connection to another peer, for services between peers. The node
-// owns it: the caller must not close it.
-func (n *Node) PeerConn(id string) (grpc.ClientConnInterface, error) { return n.conns.Get(id) }
+// meet compares this peer's data directory with that of a peer that has connected or answered.
+func (n *Node) meet(g *internalv1.Greeting) error {
+	err := n.marks.Meet(g)
+	if err != nil {
+		n.roster.LogRefusal("greeting", g.GetPeerId(), err)
+	}
+	return err
+}

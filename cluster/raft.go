@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
+	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // dormant is the election timeout of a peer that may not vote. Its partial log could hold an old
@@ -65,140 +65,162 @@ func startRaft(
 	return r, nil
 }
 
+// consensus is Raft on this peer, with what its configuration says.
+type consensus struct {
+	*raft.Raft
+	self string
+	log  *slog.Logger
+
+	reloading sync.Mutex // guards changes of the configuration
+}
+
+// leads reports whether Raft leads, ready or not.
+func (c *consensus) leads() bool { return c.State() == raft.Leader }
+
 // awake sets the election timeouts of an admitted peer.
 func (c *Config) awake(rc *raft.ReloadableConfig) {
 	rc.HeartbeatTimeout, rc.ElectionTimeout = c.scale(baseHeartbeat), c.scale(baseHeartbeat)
 }
 
 // reload changes Raft's configuration. Concurrent changes would undo each other.
-func (n *Node) reload(change func(*raft.ReloadableConfig)) {
-	n.reloading.Lock()
-	defer n.reloading.Unlock()
-	c := n.raft.ReloadableConfig()
-	change(&c)
-	if err := n.raft.ReloadConfig(c); err != nil {
-		n.log.Error("cannot change Raft's configuration", "error", err)
+func (c *consensus) reload(change func(*raft.ReloadableConfig)) {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	rc := c.ReloadableConfig()
+	change(&rc)
+	if err := c.ReloadConfig(rc); err != nil {
+		c.log.Error("cannot change Raft's configuration", "error", err)
 	}
 }
 
-// snapshotPolicy returns the policy that creates this peer's snapshots.
-func (n *Node) snapshotPolicy() *raftstore.Policy {
+// snapshotPolicy returns the policy that creates a peer's snapshots.
+func snapshotPolicy(n *Node) *raftstore.Policy {
 	return &raftstore.Policy{
-		Raft: n.raft, Snaps: n.stores.Snaps, Meter: &n.driver.meter, Reload: n.reload,
+		Raft: n.raft, Snaps: n.stores.Snaps, Meter: n.driver.Meter(), Reload: n.raft.reload,
 		Interval: n.cfg.snapshotCheckInterval, LogBytes: n.cfg.logBytes, TrailingLogs: n.cfg.TrailingLogs,
 		Logger: n.log,
 	}
 }
 
-// raftFSM connects Raft to the FSM. Raft calls it from one goroutine.
-type raftFSM struct {
-	fsm     *fsm.FSM
-	applied atomic.Uint64            // log entries applied by this process, for the watchdog
-	now     atomic.Pointer[applying] // the entry that is being applied; nil: none
-	meter   raftstore.Meter
-	// committed is called with each entry before it is applied. It must not block, and may be nil.
-	committed func(index, term uint64)
-}
-
-var (
-	_ raft.FSM                = (*raftFSM)(nil)
-	_ raft.ConfigurationStore = (*raftFSM)(nil)
-)
-
-// applying is an entry that is being applied.
-type applying struct {
-	log   *raft.Log
-	began time.Time
-}
-
-// busy reports whether one entry has been applied for at least d.
-func (r *raftFSM) busy(d time.Duration) bool {
-	a := r.now.Load()
-	return a != nil && time.Since(a.began) >= d
-}
-
-// kinds returns the names of the entry's commands, at most three.
-func (a *applying) kinds() string {
-	var e internalv1.Entry
-	if err := proto.Unmarshal(a.log.Data, &e); err != nil {
-		return "unknown"
+// servers returns the latest Raft configuration.
+func (c *consensus) servers() []raft.Server {
+	f := c.GetConfiguration()
+	if f.Error() != nil {
+		return nil
 	}
-	var names []string
-	for i, c := range e.GetCommands() {
-		if i == 3 {
-			names = append(names, fmt.Sprintf("and %d more", len(e.GetCommands())-i))
-			break
-		}
-		m := c.ProtoReflect()
-		if op := m.WhichOneof(m.Descriptor().Oneofs().ByName("op")); op != nil {
-			names = append(names, string(op.Name()))
+	return f.Configuration().Servers
+}
+
+// voters returns the other voters of the latest configuration, and whether this peer is one.
+func (c *consensus) voters() (others []string, self bool) {
+	for _, s := range c.servers() {
+		switch {
+		case s.Suffrage != raft.Voter:
+		case string(s.ID) == c.self:
+			self = true
+		default:
+			others = append(others, string(s.ID))
 		}
 	}
-	return strings.Join(names, ", ")
+	return others, self
 }
 
-// Apply implements raft.FSM. It returns a []fsm.Result, one for each command of the entry.
-func (r *raftFSM) Apply(l *raft.Log) any {
-	// failpoint: entry-committed
-	if r.committed != nil {
-		r.committed(l.Index, l.Term)
+// voterWithoutLeader returns a voter of the latest configuration, if there is one and no
+// leader is known. If a leader is known, candidates outside the configuration stay refused:
+// such a candidate may be a removed peer that has not noticed.
+func (c *consensus) voterWithoutLeader() (raft.ServerID, bool) {
+	if addr, _ := c.LeaderWithID(); addr != "" {
+		return "", false
 	}
-	r.now.Store(&applying{log: l, began: time.Now()})
-	results := r.fsm.Apply(l.Index, l.Term, l.Data)
-	r.now.Store(nil)
-	// failpoint: entry-applied
-	r.applied.Add(1)
-	r.meter.Add(l.Data)
-	return results
-}
-
-// StoreConfiguration implements raft.ConfigurationStore. A configuration change advances
-// the visible index, so that no call waits for it in vain. Raft does not pass its term
-// here. The term of the preceding command is the same on every peer, so snapshots stay
-// byte-equal.
-func (r *raftFSM) StoreConfiguration(index uint64, _ raft.Configuration) {
-	r.fsm.Observe(index, r.fsm.View().Meta().GetAppliedTerm())
-	r.applied.Add(1)
-}
-
-// Snapshot implements raft.FSM.
-func (r *raftFSM) Snapshot() (raft.FSMSnapshot, error) {
-	s, err := r.fsm.Snapshot()
-	if err != nil {
-		return nil, err
+	for _, s := range c.servers() {
+		if s.Suffrage == raft.Voter {
+			return s.ID, true
+		}
 	}
-	return raftSnapshot{s, r.meter.Mark(), &r.meter}, nil
+	return "", false
 }
 
-// Restore implements raft.FSM.
-func (r *raftFSM) Restore(rc io.ReadCloser) error {
-	err := r.fsm.Restore(rc)
-	if err == nil {
-		r.meter.Store(r.meter.Mark()) // it is on disk
+// sendsTo reports whether this peer leads in the term and replicates entries to the peer id.
+func (c *consensus) sendsTo(id raft.ServerID, term uint64) bool {
+	return c.State() == raft.Leader && c.CurrentTerm() == term &&
+		slices.ContainsFunc(c.servers(), func(s raft.Server) bool { return s.ID == id })
+}
+
+// needsVoters reports whether this peer leads and needs the answer of another voter to commit an
+// entry.
+func (c *consensus) needsVoters() bool {
+	if c.State() != raft.Leader {
+		return false
 	}
-	// failpoint: snapshot-restored
-	return errors.Join(err, rc.Close())
+	return slices.ContainsFunc(c.GetConfiguration().Configuration().Servers, func(s raft.Server) bool {
+		return s.Suffrage == raft.Voter && s.ID != raft.ServerID(c.self)
+	})
 }
 
-type raftSnapshot struct {
-	snap  io.WriterTo
-	has   raftstore.LogSize
-	meter *raftstore.Meter
-}
+// hasState reports whether this peer has ever been part of a cluster.
+func (c *consensus) hasState() bool { return c.LastIndex() > 0 || c.CurrentTerm() > 0 }
 
-// Persist implements raft.FSMSnapshot.
-func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
-	if _, err := s.snap.WriteTo(sink); err != nil {
-		return errors.Join(fmt.Errorf("persist snapshot %s: %w", sink.ID(), err), sink.Cancel())
+// allowVote lets this peer vote and stand for election. Its identity already records that.
+func (n *Node) allowVote() {
+	if !n.gate.Admit(true) {
+		n.log.Info("this peer may vote")
+		n.raft.reload(n.cfg.awake)
 	}
-	// failpoint: snapshot-written
-	err := sink.Close()
-	// failpoint: snapshot-stored
-	if err == nil {
-		s.meter.Store(s.has)
-	}
-	return err
+	n.metaChanged.Fire()
 }
 
-// Release implements raft.FSMSnapshot. The state is shared and garbage-collected.
-func (raftSnapshot) Release() {}
+// addresses knows where the peers are, from gossip or else from the state.
+type addresses struct {
+	self   string
+	own    func() string                 // the Raft address of this peer
+	gossip atomic.Pointer[gossip.Gossip] // nil until gossip has started: Raft asks before
+	view   func() *fsm.View
+}
+
+// ServerAddr implements raft.ServerAddressProvider. It returns a peer's current address,
+// from gossip or else from the state.
+func (a *addresses) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if string(id) == a.self {
+		return raft.ServerAddress(a.own()), nil
+	}
+	if g := a.gossip.Load(); g != nil {
+		if m, ok := g.Peer(string(id)); ok {
+			return raft.ServerAddress(m.Meta.GetRaftAddr()), nil
+		}
+	}
+	if rec, ok := a.view().Peer(string(id)); ok && rec.GetRaftAddr() != "" {
+		return raft.ServerAddress(rec.GetRaftAddr()), nil
+	}
+	return "", errors.New("no address known: the peer has not been seen in gossip")
+}
+
+// peersAt returns the peers with that Raft address, according to gossip and the state.
+func (a *addresses) peersAt(addr string) []string {
+	var ids []string
+	for _, rec := range a.view().Peers() {
+		if rec.GetRaftAddr() == addr {
+			ids = append(ids, rec.GetId())
+		}
+	}
+	g := a.gossip.Load()
+	if g == nil {
+		return ids
+	}
+	for _, m := range g.Peers() {
+		if m.Meta.GetRaftAddr() == addr {
+			ids = append(ids, m.Meta.GetId())
+		}
+	}
+	return ids
+}
+
+// grpcAddr returns the gRPC address of a peer.
+func (a *addresses) grpcAddr(id string) (string, bool) {
+	if g := a.gossip.Load(); g != nil {
+		if m, ok := g.Peer(id); ok && m.Meta.GetGrpcAddr() != "" {
+			return m.Meta.GetGrpcAddr(), true
+		}
+	}
+	rec, ok := a.view().Peer(id)
+	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
+}

@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/identity"
 	"github.com/holdfast-metal/holdfast/cluster/internal/marks"
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftfsm"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
@@ -44,14 +46,14 @@ type Recovery struct {
 //
 // If before is not zero, that entry and all later ones are left out, because no peer can apply it.
 func Recover(dataDir string, before uint64, dry bool, log *slog.Logger) (_ *Recovery, err error) {
-	ident, err := readIdentity(dataDir)
+	ident, err := identity.Read(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}
-	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log}
+	cfg := &Config{NodeID: ident.Get().NodeID, DataDir: dataDir, Logger: log}
 	cfg.setDefaults()
 	sc := raftstore.Config{Dir: dataDir, Logger: log, ReadOnly: dry, Offline: true}
-	if err := ident.rec.expectLog(&sc); err != nil {
+	if err := ident.Get().ExpectLog(&sc); err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}
 	defer raftstore.FaultsPanic()()
@@ -63,19 +65,19 @@ func Recover(dataDir string, before uint64, dry bool, log *slog.Logger) (_ *Reco
 	if has, err := s.HasState(); err != nil || !has {
 		return nil, errors.Join(fmt.Errorf("recover from %s: no raft state found", dataDir), err)
 	}
-	if !ident.rec.Admitted && ident.rec.Stale == "" {
+	if !ident.Get().Admitted && ident.Get().Stale == "" {
 		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up "+
-			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
+			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.Get().NodeID)
 	}
 	defer raftstore.Damage("recover from "+dataDir, &err)
 	return recoverFrom(cfg, ident, s, before, dry)
 }
 
-func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, before uint64, dry bool) (*Recovery, error) {
-	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID, Stale: ident.rec.Stale}
+func recoverFrom(cfg *Config, ident *identity.Store, s *raftstore.Stores, before uint64, dry bool) (*Recovery, error) {
+	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.Get().ClusterID, Stale: ident.Get().Stale}
 	addr, trans := raft.NewInmemTransport("")
 	defer func() { _ = trans.Close() }()
-	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), &raftFSM{fsm: fsm.New()},
+	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), raftfsm.New(fsm.New()),
 		s.Logs, s.Stable, s.Snaps, trans)
 	if err != nil {
 		return nil, fmt.Errorf("read the raft configuration: %w", err)
@@ -103,7 +105,7 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, before uint6
 		return r, nil
 	}
 	r.NewClusterID = uuid.NewString()
-	err = ident.update(func(rec *identityRecord) error {
+	err = ident.Update(func(rec *identity.Record) error {
 		rec.ClusterID, rec.Forming, rec.Recovered = r.NewClusterID, nil, true
 		rec.Admitted, rec.Stale = true, "" // nobody remembers marks in the new cluster
 		return nil
@@ -111,7 +113,7 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, before uint6
 	if err != nil {
 		return nil, err
 	}
-	if err := marks.Reset(s, cfg.NodeID, ident.get().Instance, s.VoteFile()); err != nil {
+	if err := marks.Reset(s, cfg.NodeID, ident.Get().Instance, s.VoteFile()); err != nil {
 		return nil, err
 	}
 	term, err := s.Term()
@@ -121,8 +123,9 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, before uint6
 	if err := s.SetTerm(max(term, r.LastTerm) + termsAhead); err != nil {
 		return nil, fmt.Errorf("write the term: %w", err)
 	}
-	only := &recoveringFSM{raftFSM: raftFSM{fsm: fsm.New()}, clusterID: r.NewClusterID, before: before}
-	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.Logs, s.Stable, s.Snaps, trans,
+	only := fsm.New()
+	recovering := &recoveringFSM{state: only, FSM: raftfsm.New(only), clusterID: r.NewClusterID, before: before}
+	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), recovering, s.Logs, s.Stable, s.Snaps, trans,
 		raft.Configuration{Servers: []raft.Server{self}})
 	if err != nil {
 		return nil, fmt.Errorf("write the new configuration: %w", err)
@@ -186,7 +189,8 @@ func replay(s *raftstore.Stores, r *Recovery, before uint64) (_ *fsm.FSM, err er
 
 // recoveringFSM writes the snapshot from which a recovered peer starts.
 type recoveringFSM struct {
-	raftFSM
+	*raftfsm.FSM
+	state     *fsm.FSM
 	clusterID string
 	before    uint64 // the first entry that is left out; zero: none
 }
@@ -194,20 +198,20 @@ type recoveringFSM struct {
 // Apply implements raft.FSM.
 func (r *recoveringFSM) Apply(l *raft.Log) any {
 	if r.before > 0 && l.Index >= r.before {
-		r.fsm.Observe(l.Index, l.Term)
+		r.state.Observe(l.Index, l.Term)
 		return nil
 	}
-	return r.raftFSM.Apply(l)
+	return r.FSM.Apply(l)
 }
 
 // Snapshot implements raft.FSM.
 func (r *recoveringFSM) Snapshot() (raft.FSMSnapshot, error) {
 	why := "the majority was lost and the cluster recovered from one peer: " +
 		"the recorded outcome of this run may be wrong; check the machine first"
-	if _, err := r.fsm.Recover(r.clusterID, why); err != nil {
+	if _, err := r.state.Recover(r.clusterID, why); err != nil {
 		return nil, err
 	}
-	return r.raftFSM.Snapshot()
+	return r.FSM.Snapshot()
 }
 
 // Verification is the result of Verify.
@@ -235,17 +239,17 @@ const DamageAdvice = raftstore.DamageAdvice
 // Verify verifies the checksums and the completeness of everything that Raft has stored in the data
 // directory of a stopped peer. It changes nothing, and fails while the peer runs.
 func Verify(dataDir string) (*Verification, error) {
-	ident, err := readIdentity(dataDir)
+	ident, err := identity.Read(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dataDir, err)
 	}
 	sc := raftstore.Config{Dir: dataDir, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)}
-	if err := ident.rec.expectLog(&sc); err != nil {
+	if err := ident.Get().ExpectLog(&sc); err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dataDir, err)
 	}
 	stores, err := raftstore.Verify(&sc)
 	if err != nil {
 		return nil, err
 	}
-	return &Verification{NodeID: ident.rec.NodeID, ClusterID: ident.rec.ClusterID, Stores: stores}, nil
+	return &Verification{NodeID: ident.Get().NodeID, ClusterID: ident.Get().ClusterID, Stores: stores}, nil
 }

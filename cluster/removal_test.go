@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -39,9 +40,9 @@ func TestOutcomeOfRemoval(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		removed bool // the configuration is committed before the disk hangs
-		want    cluster.Outcome
+		want    outcome.Kind
 	}{
-		{"not committed in time", false, cluster.Unknown},
+		{"not committed in time", false, outcome.Unknown},
 		{"committed without the record", true, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestOutcomeOfRemoval(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			err := leader.Node.RemovePeer(ctx, dead.ID, false)
-			var got cluster.Outcome
-			if o, ok := errors.AsType[*cluster.OutcomeError](err); ok {
+			var got outcome.Kind
+			if o, ok := errors.AsType[*outcome.Error](err); ok {
 				got = o.Outcome
 			} else if err != nil {
 				t.Errorf("got %v, want no error or an outcome", err)

@@ -10,20 +10,46 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
-	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
-	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
-)
-
-const (
-	handoverTimeout = 5 * time.Second
-	leaveTimeout    = 5 * time.Second
-	hangUpAfter     = time.Second
-	measureEvery    = 10 * time.Second // bolt's statistics
+	"github.com/holdfast-metal/holdfast/cluster/internal/identity"
+	"github.com/holdfast-metal/holdfast/cluster/internal/marks"
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
+	"github.com/holdfast-metal/holdfast/cluster/internal/watchdog"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // errClosed is the reason Run ends after Close.
 var errClosed = errors.New("peer closed")
+
+const measureEvery = 10 * time.Second // bolt's statistics
+
+// ErrStalled is returned by Run if this peer leads but cannot commit, for example because
+// its disk hangs. The others cannot replace such a leader, because it still sends
+// heartbeats (hashicorp/raft#503). The process must exit at once.
+var ErrStalled = watchdog.ErrStalled
+
+// ErrDisk is returned by Run if the disk no longer stores the data that Raft depends on, or
+// returns something else than was written. The process must exit at once.
+var ErrDisk = raftstore.ErrDisk
+
+// ErrStale is returned by Run if another peer remembers a later state of this peer's data
+// directory. The directory has lost its vote. The next start catches up with the other peers.
+var ErrStale = marks.ErrStale
+
+// Work has the functions of the product that a peer calls while it runs. Each may be nil.
+type Work struct {
+	Tasks []leader.Task // while this peer leads
+	// BeforeHandover is called when a leader is stopped. Its tasks have ended, but it still
+	// leads. It has 5 s.
+	BeforeHandover func(ctx context.Context)
+	// Leases returns how many leases this peer keeps as the leader, and how many heartbeats
+	// it receives a second, for the status.
+	Leases func() (live int, rate float64)
+	// BMCCalls returns how many operations on BMCs this peer has done, by provider, for the
+	// status.
+	BMCCalls func() []*holdfastv1.ProviderCalls
+}
 
 // Run runs the peer until ctx ends, and runs the tasks of its work while it leads. When ctx ends,
 // Run stops the tasks, calls BeforeHandover, hands the leadership over, shuts down and returns
@@ -50,36 +76,34 @@ func (n *Node) Run(ctx context.Context, w Work) error {
 			}
 		})
 	}
-	for range entriesInFlight {
-		do(func(ctx context.Context) error { n.committer.batch.run(ctx); return nil })
-	}
+	do(n.committer.Run)
 	do(n.watchLeader)
-	do(n.watcher.resetStaleLeader)
-	do(n.founding.bootstrap)
+	do(n.watcher.ResetStaleLeader)
+	do(n.founding.Run)
 	do(n.keepJoined)
 	do(n.joins.Run)
 	do(n.gossip.ReloadKeys)
 	if n.cfg.TLS != nil {
 		do(n.cfg.TLS.Run)
-		do(func(ctx context.Context) error { return n.cfg.TLS.KeepRenewed(ctx, n.membership.askRenewal) })
+		do(func(ctx context.Context) error { return n.cfg.TLS.KeepRenewed(ctx, n.askRenewal) })
 	}
 	do(n.keepIdentity)
 	do(n.keepMarks)
-	do(n.watchdog.run)
-	do(n.clocks.run)
+	do(n.watchdog.Run)
+	do(n.clocks.Run)
 	do(n.watchHalt)
-	do(n.snapshotPolicy().Run)
+	do(snapshotPolicy(n).Run)
 	do(n.stores.WatchDisk)
 	if n.stores.Measure != nil {
 		do(func(ctx context.Context) error { n.stores.Measure(ctx, measureEvery); return nil })
 	}
 	if !n.cfg.NoDeathWatch {
-		do(n.watcher.run)
+		do(n.watcher.Run)
 	}
 	leading := make(chan struct{})
 	go func() { // waited for below
 		defer close(leading)
-		n.terms.lead(leadCtx, w.Tasks)
+		n.terms.Lead(leadCtx, append([]leader.Task{n.members}, w.Tasks...))
 	}()
 
 	err := n.wait(ctx, fatal)
@@ -129,101 +153,9 @@ func (n *Node) failure() error {
 // stopping returns the error for calls while this peer stops.
 func (n *Node) stopping() error {
 	if err := n.failure(); err != nil {
-		return fmt.Errorf("%w: %w", readindex.ErrStopping, err)
+		return fmt.Errorf("%w: %w", outcome.ErrStopping, err)
 	}
-	return readindex.ErrStopping
-}
-
-// lastWords is the time for answers of pending calls to leave.
-const lastWords = 100 * time.Millisecond
-
-// abandon ends this peer's part in the cluster without touching the disk: the others see its
-// connections close and elect a leader, pending calls are answered, and gossip spreads the reason.
-func (n *Node) abandon() {
-	n.gate.HangUp()
-	_ = n.stream.Close()
-	n.terms.stepDown(n.raft.CurrentTerm())
-	n.end()
-	n.gossip.Publish()
-	time.Sleep(lastWords)
-}
-
-// handOver calls before, transfers the leadership, and ends the membership if LeaveOnStop is set.
-// The leader's tasks have stopped.
-func (n *Node) handOver(ctx context.Context, before func(context.Context)) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handoverTimeout)
-	defer cancel()
-	if _, ok := n.terms.current(); ok && before != nil {
-		before(ctx)
-	}
-	if n.raft.State() == raft.Leader {
-		if others, _ := n.voters(); len(others) > 0 {
-			if err := n.terms.transfer(ctx); err != nil {
-				n.log.Warn("leadership transfer failed", "error", err)
-			} else {
-				// This peer votes for its successor. If its listener closed first, the
-				// death watches of the others would stand against the successor.
-				n.terms.awaitSuccessor(ctx, n.cfg.scale(baseHeartbeat))
-			}
-		}
-	}
-	if n.cfg.LeaveOnStop {
-		if err := n.leave(ctx); err != nil {
-			n.log.Error("leaving the cluster failed: remove this peer by hand", "error", err)
-		}
-	}
-}
-
-var errShutdownHangs = errors.New("raft shutdown timed out: the disk may hang")
-
-// shutdown closes everything that New opened.
-func (n *Node) shutdown(ctx context.Context, orderly bool) error {
-	if !orderly {
-		_ = n.stream.Close() // as a crash would
-	}
-	ctx, cancel := context.WithTimeout(ctx, transport.ShutdownTimeout)
-	defer cancel()
-	err := n.shutdownRaft(ctx)
-	n.end() // after Raft has answered the pending calls
-	n.terms.stepDown(n.raft.CurrentTerm())
-	n.gossip.Close(orderly)
-	n.conns.Close()
-	if errors.Is(err, wait.ErrStopped) {
-		return errShutdownHangs
-	}
-	return errors.Join(err, n.closeStores(ctx, orderly))
-}
-
-// closeStores waits for the last write, and for the disk.
-func (n *Node) closeStores(ctx context.Context, orderly bool) error {
-	closed := make(chan error, 1)
-	go func() { // ends with the write
-		var noted error
-		if orderly {
-			noted = n.marks.Stop()
-		}
-		closed <- errors.Join(noted, n.stores.Close())
-	}()
-	select {
-	case err := <-closed:
-		return err
-	case <-ctx.Done():
-		return errShutdownHangs
-	}
-}
-
-// shutdownRaft waits until Raft has shut down. Raft waits for its calls to other peers, and
-// a hanging peer answers none, so after hangUpAfter their connections are closed.
-func (n *Node) shutdownRaft(ctx context.Context) error {
-	ending := n.raft.Shutdown()
-	soon, cancel := context.WithTimeout(ctx, hangUpAfter)
-	defer cancel()
-	err := wait.For(soon, ending)
-	if errors.Is(err, wait.ErrStopped) {
-		n.gate.HangUp()
-		err = wait.For(ctx, ending)
-	}
-	return err
+	return outcome.ErrStopping
 }
 
 // keepJoined finds the other peers and rejoins them if they are missing.
@@ -239,7 +171,7 @@ func (n *Node) keepJoined(ctx context.Context) error {
 	// is started later at a configured address.
 	serving := func() bool {
 		leader, _ := n.raft.LeaderWithID()
-		return leader != "" || n.ident.get().Recovered
+		return leader != "" || n.ident.Get().Recovered
 	}
 	return n.gossip.KeepJoined(ctx, n.cfg.Join, known, serving, n.cfg.scale(5*time.Second))
 }
@@ -285,4 +217,44 @@ func (n *Node) noteLeader() {
 	}
 	now := time.Now()
 	n.leaderless.CompareAndSwap(nil, &now)
+}
+
+// keepIdentity stores the cluster id once the state has it, and gossips changes of this
+// peer's metadata.
+func (n *Node) keepIdentity(ctx context.Context) error {
+	for {
+		meta, changed := n.metaChanged.Wait(), n.fsm.Changed()
+		if err := n.learnCluster(); err != nil {
+			return err
+		}
+		n.gossip.Publish()
+		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.Get().Forming) == 0 {
+			changed = nil // nothing more to learn from the state
+		}
+		select {
+		case <-meta:
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (n *Node) learnCluster() error {
+	id := n.fsm.View().Meta().GetClusterId()
+	rec := n.ident.Get()
+	if id == "" || rec.ClusterID == id && len(rec.Forming) == 0 {
+		return nil
+	}
+	if rec.ClusterID != "" && rec.ClusterID != id {
+		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: "+
+			"%s",
+			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID, raftstore.DamageAdvice)
+	}
+	err := n.ident.Update(func(r *identity.Record) error {
+		r.ClusterID, r.Forming = id, nil
+		return nil
+	})
+	// failpoint: cluster-learned
+	return err
 }

@@ -29,7 +29,7 @@ func TestStaleLeaderIsForgotten(t *testing.T) {
 	if err := n.raft.BootstrapCluster(c).Error(); err != nil {
 		t.Fatal(err)
 	}
-	n.founding.admit()
+	n.allowVote()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx, Work{}) }()

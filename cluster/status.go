@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,13 +11,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -26,10 +23,9 @@ import (
 // statusTimeout bounds a request for the status of one peer.
 const statusTimeout = 500 * time.Millisecond
 
-// reporter reports the state of this peer and of the others.
-type reporter struct {
-	n *Node
-}
+// reporter reports what this peer knows of itself and of the others. It asks every part, and no
+// part knows it.
+type reporter struct{ n *Node }
 
 // Status returns the state of the cluster as this peer sees it. It needs no quorum. Peers
 // that do not answer within half a second are listed with the reason.
@@ -41,14 +37,14 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	st := &holdfastv1.ClusterStatus{
 		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
 		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID,
-		Peers: n.reporter.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
+		Peers: n.report.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
 	}
-	if err := n.problem(); err != nil {
+	if err := n.report.problem(); err != nil {
 		st.Problem = err.Error()
 	}
 	var wg sync.WaitGroup
 	for _, p := range st.GetPeers() {
-		wg.Go(func() { n.reporter.ask(ctx, p) })
+		wg.Go(func() { n.report.ask(ctx, p) })
 	}
 	wg.Wait()
 	committed, voters, answering := n.raft.CommitIndex(), 0, 0
@@ -65,16 +61,16 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		}
 	}
 	for _, p := range st.GetPeers() {
-		n.reporter.advise(p, leader != "")
+		n.report.advise(p, leader != "")
 	}
 	st.FailureTolerance = int32(max(0, answering-(voters/2+1)))
 	return st
 }
 
 // knownPeers lists the peers of the Raft configuration and of gossip, by id.
-func (rp *reporter) knownPeers(leader string) []*holdfastv1.Peer {
+func (rp reporter) knownPeers(leader string) []*holdfastv1.Peer {
 	peers := map[string]*holdfastv1.Peer{}
-	for _, s := range rp.n.servers() {
+	for _, s := range rp.n.raft.servers() {
 		p := &holdfastv1.Peer{Id: string(s.ID), Suffrage: "nonvoter", RaftAddr: string(s.Address)}
 		if s.Suffrage == raft.Voter {
 			p.Suffrage = "voter"
@@ -113,8 +109,8 @@ func (rp *reporter) knownPeers(leader string) []*holdfastv1.Peer {
 }
 
 // ask fills in the statistics that the peer itself reports.
-func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
-	st, err := rp.peerStats(ctx, p.GetId())
+func (rp reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
+	st, err := rp.n.ask.stats(ctx, p.GetId())
 	if err != nil {
 		p.Error = joinwatch.Call(err)
 		p.Alive = p.GetAlive() && !joinwatch.Refused(err) // gossip needs seconds to detect a dead peer
@@ -134,14 +130,14 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 
 // advise fills in since when a peer is away, why it is no member, and what to do. Without a leader
 // no peer can be removed.
-func (rp *reporter) advise(p *holdfastv1.Peer, led bool) {
+func (rp reporter) advise(p *holdfastv1.Peer, led bool) {
 	id := p.GetId()
 	if p.GetSuffrage() == "none" {
 		if a, ok := rp.n.fsm.View().Admission(id); ok && a.GetDenied() {
 			p.Waits = "removed at " + a.GetAt().AsTime().UTC().Format(time.RFC3339) +
 				": it joins with a new certificate, or when admitted"
 		} else {
-			p.Waits = rp.n.membership.waits(id)
+			p.Waits = rp.n.members.Waits(id)
 		}
 		if p.GetWaits() != "" {
 			p.Next = "holdfast peer admit " + id
@@ -152,9 +148,9 @@ func (rp *reporter) advise(p *holdfastv1.Peer, led bool) {
 		p.AwaySince = nil // it answers, although gossip has not noticed yet
 		return
 	}
-	if c, ok := rp.n.membership.seen.get(id); ok && !c.ok {
-		if at := p.GetAwaySince(); at == nil || c.since.Before(at.AsTime()) {
-			p.AwaySince = timestamppb.New(c.since)
+	if since, ok := rp.n.members.AwaySince(id); ok {
+		if at := p.GetAwaySince(); at == nil || since.Before(at.AsTime()) {
+			p.AwaySince = timestamppb.New(since)
 		}
 	}
 	p.Next = "start it, or read its log; if it is lost: holdfast operator raft remove-peer " + id
@@ -164,7 +160,7 @@ func (rp *reporter) advise(p *holdfastv1.Peer, led bool) {
 }
 
 // load returns the work that this peer has done since it started.
-func (rp *reporter) load() *holdfastv1.PeerLoad {
+func (rp reporter) load() *holdfastv1.PeerLoad {
 	l := &holdfastv1.PeerLoad{
 		Commands:      rp.n.metrics.commands.Load(),
 		CommitSeconds: time.Duration(rp.n.metrics.commitNanos.Load()).Seconds(),
@@ -187,27 +183,27 @@ func (rp *reporter) load() *holdfastv1.PeerLoad {
 }
 
 // LeaderLoad returns the leader's id and its load, which it must report within half a
-// second. It returns ErrNoLeader if no leader is known.
+// second. It returns outcome.ErrNoLeader if no leader is known.
 func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error) {
 	leader, self, ok := n.Leader()
 	switch {
 	case !ok:
-		return "", nil, ErrNoLeader
+		return "", nil, outcome.ErrNoLeader
 	case self:
-		return leader, n.reporter.load(), nil
+		return leader, n.report.load(), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	st, err := n.reporter.peerStats(ctx, leader)
+	st, err := n.ask.stats(ctx, leader)
 	if err != nil {
 		return "", nil, fmt.Errorf("get the load of leader %s: %w", leader, err)
 	}
 	return leader, st.GetLoad(), nil
 }
 
-func (rp *reporter) stats() *internalv1.StatsResponse {
+func (rp reporter) stats() *internalv1.StatsResponse {
 	st := &internalv1.StatsResponse{
-		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.get().Instance,
+		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.Get().Instance,
 		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
 		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
 		MayVote: new(rp.n.gate.Admitted() && rp.n.caughtUp() == nil), Load: rp.load(),
@@ -219,18 +215,18 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
-	if why := unfit(rp.n.ident, rp.n.marks); why != "" {
+	if why := rp.unfit(); why != "" {
 		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+why, "; ")
 	}
-	if w := rp.n.clocks.warning.Load(); w != nil {
-		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+*w, "; ")
+	if w := rp.n.clocks.Warning(); w != "" {
+		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+w, "; ")
 	}
 	return st
 }
 
 // lastContact returns the milliseconds since the last contact with the leader. It is 0 on
 // the leader and -1 if there was none.
-func (rp *reporter) lastContact() int64 {
+func (rp reporter) lastContact() int64 {
 	if rp.n.raft.State() == raft.Leader {
 		return 0
 	}
@@ -239,36 +235,6 @@ func (rp *reporter) lastContact() int64 {
 		return -1
 	}
 	return time.Since(last).Milliseconds()
-}
-
-func (rp *reporter) peerStats(ctx context.Context, id string) (*internalv1.StatsResponse, error) {
-	st, _, err := rp.peerStatsCert(ctx, id)
-	return st, err
-}
-
-// peerStatsCert also returns the certificate of the peer; nil without TLS and for this peer.
-func (rp *reporter) peerStatsCert(
-	ctx context.Context, id string,
-) (*internalv1.StatsResponse, *x509.Certificate, error) {
-	if id == rp.n.cfg.NodeID {
-		return rp.stats(), nil, nil
-	}
-	c, err := rp.n.conns.Peer(id)
-	if err != nil {
-		return nil, nil, err
-	}
-	var at peer.Peer
-	st, err := c.Stats(ctx, &internalv1.StatsRequest{}, grpc.Peer(&at))
-	if err != nil {
-		return nil, nil, err
-	}
-	info, ok := at.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(info.State.PeerCertificates) == 0 {
-		return st, nil, nil
-	}
-	cert := info.State.PeerCertificates[0]
-	rp.n.membership.serials.Store(id, cert.SerialNumber.Text(16))
-	return st, cert, nil
 }
 
 var errNoVoter = errors.New("peer is not a voter: the leader has not promoted it yet")
@@ -280,7 +246,7 @@ const maxBehind = 256
 // Readiness returns nil if this peer can serve and the cluster can rely on it, or an error with the
 // reason: it is stopping, it knows no leader, or it does not vote (see Votes).
 func (n *Node) Readiness() error {
-	if err := n.problem(); err != nil {
+	if err := n.report.problem(); err != nil {
 		return err
 	}
 	return n.Votes()
@@ -292,12 +258,12 @@ func (n *Node) Readiness() error {
 // then, all calls would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.Admitted() {
-		if why := unfit(n.ident, n.marks); why != "" {
+		if why := n.report.unfit(); why != "" {
 			return errors.New("peer may not vote yet: " + why)
 		}
 		return transport.ErrNotAdmitted
 	}
-	if _, self := n.voters(); !self {
+	if _, self := n.raft.voters(); !self {
 		return errNoVoter
 	}
 	return n.caughtUp()
@@ -318,27 +284,36 @@ func (n *Node) caughtUp() error {
 }
 
 // problem returns the reason why this peer cannot serve: it is stopping, or it knows no leader.
-func (n *Node) problem() error {
-	if n.failure() != nil {
-		return n.stopping()
+func (rp reporter) problem() error {
+	if rp.n.failure() != nil {
+		return rp.n.stopping()
 	}
-	if _, _, ok := n.Leader(); !ok {
-		return fmt.Errorf("%w: %s", ErrNoLeader, n.joins.Reason())
+	if _, _, ok := rp.n.Leader(); !ok {
+		return fmt.Errorf("%w: %s", outcome.ErrNoLeader, rp.n.joins.Reason())
 	}
 	return nil
 }
 
 // why returns the reason why no leader could be asked. leader is the one that this peer knows.
-func (rt *router) why(leader string) string {
+func (rp reporter) why(leader string) string {
 	switch {
-	case rt.n.failure() != nil:
-		return rt.n.stopping().Error()
+	case rp.n.failure() != nil:
+		return rp.n.stopping().Error()
 	case leader == "":
-		return rt.n.joins.Reason()
-	case leader == rt.n.cfg.NodeID:
+		return rp.n.joins.Reason()
+	case leader == rp.n.cfg.NodeID:
 		return "this peer is taking over the leadership"
 	}
 	return fmt.Sprintf("leader %s is unreachable", leader)
+}
+
+// unfit returns why this data directory may not vote although it has data, or "".
+func (rp reporter) unfit() string {
+	if r := rp.n.ident.Get(); r.Stale != "" {
+		return "its data directory is older than what it had acknowledged, or may be, so it votes again once it has caught " +
+			"up: " + r.Stale
+	}
+	return rp.n.marks.Why()
 }
 
 // standing answers the questions of package joinwatch.
@@ -349,7 +324,7 @@ func (s standing) Standing() joinwatch.Standing {
 	n := s.n
 	_, _, leader := n.Leader()
 	st := joinwatch.Standing{Self: n.cfg.NodeID, Leader: leader}
-	others, self := n.voters()
+	others, self := n.raft.voters()
 	if st.Voters = others; self {
 		st.Voters = append(st.Voters, n.cfg.NodeID)
 	}
@@ -361,14 +336,14 @@ func (s standing) Standing() joinwatch.Standing {
 	if t := n.leaderless.Load(); t != nil {
 		st.For = time.Since(*t)
 	}
-	st.Unfit = unfit(n.ident, n.marks)
-	st.Forming = n.founding.why(st.Seen)
+	st.Unfit = n.report.unfit()
+	st.Forming = n.founding.Why(st.Seen)
 	return st
 }
 
 // Ask implements joinwatch.Cluster.
 func (s standing) Ask(ctx context.Context, id string) error {
-	st, err := s.n.reporter.peerStats(ctx, id)
+	st, err := s.n.ask.stats(ctx, id)
 	switch {
 	case err != nil:
 		return err

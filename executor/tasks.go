@@ -21,7 +21,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/executor/monitor"
 	"github.com/holdfast-metal/holdfast/executor/nodelog"
@@ -58,7 +58,7 @@ type Tasks struct {
 	Runs   *runs.Executor
 	Leases *lease.Engine
 
-	all []cluster.LeaderTask
+	all []leader.Task
 }
 
 // New returns the tasks of a peer.
@@ -67,7 +67,7 @@ func New(cfg Config, d Deps) *Tasks {
 		Runs:   runs.New(cfg.Runs, d.Node, d.State, d.Providers),
 		Leases: lease.NewEngine(cfg.Leases, d.Node, d.State),
 	}
-	t.all = []cluster.LeaderTask{
+	t.all = []leader.Task{
 		t.Runs,
 		t.Leases,
 		d.Devices,
@@ -84,6 +84,6 @@ func New(cfg Config, d Deps) *Tasks {
 
 // All returns the tasks for cluster.Node.Run, followed by those of packages that do not belong to
 // the executor, such as the rotation of keys.
-func (t *Tasks) All(others ...cluster.LeaderTask) []cluster.LeaderTask {
+func (t *Tasks) All(others ...leader.Task) []leader.Task {
 	return append(slices.Clip(t.all), others...)
 }

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -32,7 +32,7 @@ func (oddLeases) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.Re
 	case "over":
 		return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_EXPIRED}, nil
 	case "nowhere":
-		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
+		return nil, &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNoLeader}
 	case "broken":
 		return nil, errors.New("lease is broken")
 	case "panic":

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -214,9 +214,9 @@ func (f *sayer) InterceptUnary(
 	ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	f.asked = strings.Join(md.Get(cluster.HeaderConsistency), ",")
-	if err := grpc.SetHeader(ctx, metadata.Pairs(cluster.HeaderIndex, "41", cluster.HeaderLeader, "p2",
-		cluster.HeaderLastContact, "7")); err != nil {
+	f.asked = strings.Join(md.Get(call.HeaderConsistency), ",")
+	if err := grpc.SetHeader(ctx, metadata.Pairs(call.HeaderIndex, "41", call.HeaderLeader, "p2",
+		call.HeaderLastContact, "7")); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
@@ -231,8 +231,8 @@ func TestHTTPConsistency(t *testing.T) {
 	for path, want := range map[string]string{"/v2/pools?consistency=stale": "stale", "/v2/pools": ""} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
-		got := fmt.Sprint(w.Code, " ", w.Header().Get(cluster.HeaderIndex), " ", w.Header().Get(cluster.HeaderLeader), " ",
-			w.Header().Get(cluster.HeaderLastContact))
+		got := fmt.Sprint(w.Code, " ", w.Header().Get(call.HeaderIndex), " ", w.Header().Get(call.HeaderLeader), " ",
+			w.Header().Get(call.HeaderLastContact))
 		if got != "200 41 p2 7" || f.asked != want {
 			t.Errorf("%s: got %s, asked for %q, want %q", path, got, f.asked, want)
 		}

@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -44,5 +44,5 @@ func (s *Server) Services(
 
 // stale returns a context for reads of this peer's state, which may be stale.
 func stale(ctx context.Context) context.Context {
-	return cluster.WithConsistency(ctx, cluster.Consistency{Stale: true})
+	return call.WithConsistency(ctx, call.Consistency{Stale: true})
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
@@ -211,7 +211,7 @@ func TestWatchAheadOfStaleView(t *testing.T) {
 	calls := 0
 	n.Viewed = func(ctx context.Context) error {
 		if calls++; calls == 2 {
-			if cluster.ConsistencyFrom(ctx) != (cluster.Consistency{}) {
+			if call.ConsistencyFrom(ctx) != (call.Consistency{}) {
 				t.Error("asked for a stale view again")
 			}
 			n.Begin(t, "run-1", 1) // it arrives while the linearizable view is waited for

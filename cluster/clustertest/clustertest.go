@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -177,7 +178,7 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 }
 
 // Leading returns the work of peers that have the same tasks while they lead.
-func Leading(tasks ...cluster.LeaderTask) func(int) cluster.Work {
+func Leading(tasks ...leader.Task) func(int) cluster.Work {
 	return func(int) cluster.Work { return cluster.Work{Tasks: tasks} }
 }
 

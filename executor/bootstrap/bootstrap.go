@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -35,7 +35,7 @@ type Task struct {
 // New returns the task. It prints the token to out, which must not be a log.
 func New(node Node, out io.Writer) *Task { return &Task{node: node, out: out} }
 
-var _ cluster.LeaderTask = (*Task)(nil)
+var _ leader.Task = (*Task)(nil)
 
 // ttl is how long the first token is valid. If it expires unused, an admin can
 // still use a client certificate.
@@ -50,8 +50,8 @@ const (
 	poll     = 50 * time.Millisecond
 )
 
-// Run implements cluster.LeaderTask.
-func (b *Task) Run(ctx context.Context, _ cluster.Term) error {
+// Run implements leader.Task.
+func (b *Task) Run(ctx context.Context, _ leader.Term) error {
 	secret, hash := secrets.NewToken() // shared by all attempts: one with an unknown outcome may still commit
 	for {
 		done, err := b.try(ctx, secret, hash)

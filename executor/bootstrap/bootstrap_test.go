@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -51,7 +51,7 @@ func TestFirstToken(t *testing.T) {
 			n := &node{Lab: executortest.New(t, fake.Config{}), lost: errors.New("leader was killed"), taken: taken}
 			var out bytes.Buffer
 			for range 3 { // of three leaders
-				if err := New(n, &out).Run(t.Context(), cluster.Term{}); err != nil {
+				if err := New(n, &out).Run(t.Context(), leader.Term{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -92,7 +92,7 @@ func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestTokenIsNotPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{Lab: executortest.New(t, fake.Config{}), lost: errors.New("leader was killed")}
-		if err := New(n, closed{}).Run(t.Context(), cluster.Term{}); !errors.Is(err, io.ErrClosedPipe) {
+		if err := New(n, closed{}).Run(t.Context(), leader.Term{}); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("got %v, want %v", err, io.ErrClosedPipe)
 		}
 	})
@@ -103,14 +103,14 @@ func TestRefusedToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{Lab: executortest.New(t, fake.Config{}), lost: &fsm.Error{Code: fsm.FailedPrecondition, Reason: "X"}}
 		var out bytes.Buffer
-		if err := New(n, &out).Run(t.Context(), cluster.Term{}); !errors.Is(err, n.lost) || out.Len() > 0 {
+		if err := New(n, &out).Run(t.Context(), leader.Term{}); !errors.Is(err, n.lost) || out.Len() > 0 {
 			t.Errorf("got %v and %q, want %v and nothing", err, out.String(), n.lost)
 		}
 	})
 }
 
-// leader is a new state, whose leader's host has a clock that is a year ahead.
-type leader struct {
+// first is the first leader of a new state; its host has a clock that is a year ahead.
+type first struct {
 	t     *testing.T
 	state *fsm.FSM
 	mu    sync.Mutex
@@ -119,9 +119,9 @@ type leader struct {
 
 const wrong = 365 * 24 * time.Hour
 
-func (l *leader) View(context.Context) (*fsm.View, error) { return l.state.View(), nil }
+func (l *first) View(context.Context) (*fsm.View, error) { return l.state.View(), nil }
 
-func (l *leader) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
+func (l *first) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.index++
@@ -150,7 +150,7 @@ func TestTimeOfTheToken(t *testing.T) {
 		{"no clocks agree", 0, ttl},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &leader{t: t, state: fsm.New()}
+			l := &first{t: t, state: fsm.New()}
 			must := func(c *internalv1.Command) {
 				if _, err := l.Apply(t.Context(), c); err != nil {
 					t.Error(err)
@@ -168,7 +168,7 @@ func TestTimeOfTheToken(t *testing.T) {
 				}()
 			}
 			var out bytes.Buffer
-			if err := New(l, &out).Run(t.Context(), cluster.Term{}); err != nil {
+			if err := New(l, &out).Run(t.Context(), leader.Term{}); err != nil {
 				t.Fatal(err)
 			}
 			for tok := range l.state.View().Tokens("") {

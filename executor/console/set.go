@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -87,9 +87,9 @@ func (c *Set) find(run string) (o *Console, leads bool, changed <-chan struct{})
 
 // ErrLost returns the error of a console that is closed because the term has ended.
 func ErrLost() error {
-	return &cluster.OutcomeError{
-		Outcome: cluster.NotApplied,
-		Err:     fmt.Errorf("%w: this peer no longer leads, and has no open consoles", cluster.ErrNoLeader),
+	return &outcome.Error{
+		Outcome: outcome.NotApplied,
+		Err:     fmt.Errorf("%w: this peer no longer leads, and has no open consoles", outcome.ErrNoLeader),
 	}
 }
 
@@ -97,7 +97,7 @@ func ErrLost() error {
 // open. Read returns its output, preceded by some earlier output, and io.EOF when the run
 // has ended. Write sends input; only one client at a time may write. Close detaches the
 // client, but the run keeps the console open for a while, for other clients or a return.
-// Refusals are *fsm.Error. The error is a *cluster.OutcomeError if this peer does not
+// Refusals are *fsm.Error. The error is a *outcome.Error if this peer does not
 // lead.
 func (c *Set) Attach(ctx context.Context, run, principal string, write bool) (io.ReadWriteCloser, error) {
 	begins := time.NewTimer(termBegins)

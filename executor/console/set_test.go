@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -64,8 +64,8 @@ func TestAttachRefuses(t *testing.T) {
 			}
 		}
 		_, err := s.Attach(t.Context(), open.GetRunId(), "user:a", false)
-		var outcome *cluster.OutcomeError
-		if !errors.As(err, &outcome) || outcome.Outcome != cluster.NotApplied {
+		var unsure *outcome.Error
+		if !errors.As(err, &unsure) || unsure.Outcome != outcome.NotApplied {
 			t.Errorf("attach at a follower: got %v, want %v", err, ErrLost())
 		}
 	})

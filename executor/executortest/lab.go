@@ -13,7 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -52,7 +53,7 @@ func New(t *testing.T, c fake.Config) *Lab {
 	return l
 }
 
-var errKilled = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("leader was killed")}
+var errKilled = &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("leader was killed")}
 
 // Apply commits a command as the leader of its epoch. As in a cluster, the outcome is unknown if
 // ctx ends before the commit.
@@ -60,7 +61,7 @@ func (l *Lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, e
 	if l.Commit != nil {
 		l.Commit(cmd)
 		if err := ctx.Err(); err != nil {
-			return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown,
+			return fsm.Result{}, &outcome.Error{Outcome: outcome.Unknown,
 				Err: fmt.Errorf("wait for the commit: %w", err)}
 		}
 	}
@@ -73,7 +74,7 @@ func (l *Lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, e
 		cmd.Time = timestamppb.Now()
 	}
 	if l.Huge != nil && l.Huge(cmd) {
-		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrTooLarge}
 	}
 	if l.Refuse != nil {
 		if err := l.Refuse(cmd); err != nil {
@@ -160,7 +161,7 @@ func (l *Lab) Establish() uint64 {
 }
 
 // Lead begins the next term with a task.
-func (l *Lab) Lead(task func(context.Context, cluster.Term) error) *Leader {
+func (l *Lab) Lead(task func(context.Context, leader.Term) error) *Leader {
 	l.T.Helper()
 	epoch := l.Establish()
 	ctx, cancel := context.WithCancel(l.T.Context())
@@ -172,7 +173,7 @@ func (l *Lab) Lead(task func(context.Context, cluster.Term) error) *Leader {
 		cancel()
 	}
 	ld.Stop = func() { cancel(); <-ld.Done }
-	term := cluster.NewTerm(epoch, func(context.Context) error {
+	term := leader.NewTerm(epoch, func(context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.dead[epoch] || epoch != l.epoch {

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -57,8 +57,8 @@ func NewEngine(cfg Config, p Proposer, s State) *Engine {
 	return e
 }
 
-// Run tracks the leases until the term ends. It implements cluster.LeaderTask.
-func (e *Engine) Run(ctx context.Context, t cluster.Term) error {
+// Run tracks the leases until the term ends. It implements leader.Task.
+func (e *Engine) Run(ctx context.Context, t leader.Term) error {
 	ts := newTermState(e, t)
 	e.current.Store(ts)
 	defer func() {

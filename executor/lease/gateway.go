@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -85,15 +85,15 @@ func (g *Gateway) Run(ctx context.Context) error {
 }
 
 // Renew sends a heartbeat to the leader and returns the leader's answer. During elections
-// it retries for 8 s, or until ctx ends; then the error is a *cluster.OutcomeError. A
+// it retries for 8 s, or until ctx ends; then the error is a *outcome.Error. A
 // retry by the caller is always safe. A heartbeat of more than 256 KiB is rejected
-// (cluster.ErrTooLarge), since it would delay the others.
+// (outcome.ErrTooLarge), since it would delay the others.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	c := call{rn: rn, size: sizeOf(rn)}
 	if c.size > maxRenewal {
-		return nil, &cluster.OutcomeError{
-			Outcome: cluster.NotApplied,
-			Err: fmt.Errorf("%w: heartbeat has %d bytes, at most %d are allowed", cluster.ErrTooLarge, c.size,
+		return nil, &outcome.Error{
+			Outcome: outcome.NotApplied,
+			Err: fmt.Errorf("%w: heartbeat has %d bytes, at most %d are allowed", outcome.ErrTooLarge, c.size,
 				maxRenewal),
 		}
 	}
@@ -109,10 +109,10 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 		case <-ctx.Done():
 			id, _, _ := g.peers.Leader()
 			if why == nil {
-				why = cluster.ErrNoLeader
+				why = outcome.ErrNoLeader
 			}
-			return nil, &cluster.OutcomeError{
-				Outcome: cluster.NotApplied,
+			return nil, &outcome.Error{
+				Outcome: outcome.NotApplied,
 				Leader:  id,
 				Err:     fmt.Errorf("send a heartbeat to the leader: %w", why),
 			}
@@ -133,7 +133,7 @@ func taken(a *internalv1.RenewalAnswer) bool {
 func (g *Gateway) try(ctx context.Context, c call) (*internalv1.RenewalAnswer, error) {
 	id, self, ok := g.peers.Leader()
 	if !ok {
-		return nil, cluster.ErrNoLeader
+		return nil, outcome.ErrNoLeader
 	}
 	w := g.waiters.Get().(*waiter)
 	c.reply = w.reply
@@ -183,7 +183,7 @@ func (g *Gateway) send(id string, c call) (*link, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.life == nil {
-		return nil, fmt.Errorf("%w: this peer is not running", cluster.ErrNoLeader)
+		return nil, fmt.Errorf("%w: this peer is not running", outcome.ErrNoLeader)
 	}
 	l := g.links[id]
 	if l == nil {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -216,8 +216,8 @@ func (o *outpost) want(what string, got answer, want internalv1.RenewalAnswer_Ou
 // wantNotApplied checks the error of a heartbeat that found no leader.
 func (o *outpost) wantNotApplied(what string, got answer, cause error) {
 	o.t.Helper()
-	out, ok := errors.AsType[*cluster.OutcomeError](got.err)
-	if !ok || out.Outcome != cluster.NotApplied || cause != nil && !errors.Is(got.err, cause) {
+	out, ok := errors.AsType[*outcome.Error](got.err)
+	if !ok || out.Outcome != outcome.NotApplied || cause != nil && !errors.Is(got.err, cause) {
 		o.t.Errorf("%s: got %v, %v, want NotApplied with %v", what, got.outcome, got.err, cause)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 // A heartbeat through a follower is answered only once the leader has committed it.
@@ -201,14 +201,14 @@ func TestNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
 		a := o.renew(t.Context(), "m-1")
-		o.wantNotApplied("no leader", a, cluster.ErrNoLeader)
+		o.wantNotApplied("no leader", a, outcome.ErrNoLeader)
 		if a.took != 8*time.Second {
 			t.Errorf("got an answer after %v, want 8s", a.took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		a = o.renew(ctx, "m-1")
-		o.wantNotApplied("deadline", a, cluster.ErrNoLeader)
+		o.wantNotApplied("deadline", a, outcome.ErrNoLeader)
 		if a.took != time.Second {
 			t.Errorf("got an answer after %v, want 1s", a.took)
 		}
@@ -272,7 +272,7 @@ func TestShutdown(t *testing.T) {
 		synctest.Wait()
 		o.stopGateway()
 		late := o.renew(t.Context(), "m-1")
-		o.wantNotApplied("after the end", late, cluster.ErrNoLeader)
+		o.wantNotApplied("after the end", late, outcome.ErrNoLeader)
 		cancel()
 		a := <-waiting
 		o.wantNotApplied("that waited", a, nil)

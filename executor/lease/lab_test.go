@@ -13,7 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -64,7 +65,7 @@ type proposer struct {
 // entrySize is the maximum size of a log entry (package cluster), in bytes.
 const entrySize = 512 << 10
 
-var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cut off")}
+var errCut = &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("cut off")}
 
 func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	p.mu.Lock()
@@ -81,7 +82,7 @@ func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Resul
 	}
 	if proto.Size(cmd) > entrySize {
 		p.tooLarge++
-		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrTooLarge}
 	}
 	res := p.apply(cmd)
 	if res.Err != nil {
@@ -151,7 +152,7 @@ func (l *lab) lead(outage time.Duration) {
 	engine := lease.NewEngine(lease.Config{Now: func() time.Time { return time.Now().Add(-hostAhead) }}, p, p)
 	l.engine.Store(engine)
 	l.done = make(chan error, 1)
-	term := cluster.NewTerm(l.term, func(context.Context) error {
+	term := leader.NewTerm(l.term, func(context.Context) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if cut {

@@ -60,7 +60,7 @@ func (e *Engine) Load() (live int, rate float64) {
 	return len(ts.order.entries), ts.meter.load
 }
 
-func outcome(err error) string {
+func result(err error) string {
 	if err != nil {
 		return "failed"
 	}
@@ -68,10 +68,10 @@ func outcome(err error) string {
 }
 
 func (m *metrics) committed(n int, err error) {
-	m.commits.WithLabelValues(outcome(err)).Inc()
+	m.commits.WithLabelValues(result(err)).Inc()
 	if err == nil {
 		m.recorded.Add(float64(n))
 	}
 }
 
-func (m *metrics) expired(n int, err error) { m.lost.WithLabelValues(outcome(err)).Add(float64(n)) }
+func (m *metrics) expired(n int, err error) { m.lost.WithLabelValues(result(err)).Add(float64(n)) }

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 
@@ -28,7 +28,7 @@ func TestPausedLeader(t *testing.T) {
 			e := lease.NewEngine(lease.Config{Sweep: time.Hour, ClockEvery: time.Hour}, p, p)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- e.Run(ctx, cluster.NewTerm(1, func(context.Context) error { return nil })) }()
+			go func() { done <- e.Run(ctx, leader.NewTerm(1, func(context.Context) error { return nil })) }()
 			synctest.Wait()
 			l.engine.Store(e)
 			l.register("m-1")

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -92,8 +92,8 @@ func TestMessagesFitIntoTheStream(t *testing.T) {
 		}
 		o.register("huge")
 		huge := <-say("huge", 300<<10)
-		if out, ok := errors.AsType[*cluster.OutcomeError](huge.err); !ok || !errors.Is(out, cluster.ErrTooLarge) ||
-			out.Outcome != cluster.NotApplied {
+		if out, ok := errors.AsType[*outcome.Error](huge.err); !ok || !errors.Is(out, outcome.ErrTooLarge) ||
+			out.Outcome != outcome.NotApplied {
 			t.Errorf("heartbeat of 300 KiB: got %v, %v, want too large", huge.outcome, huge.err)
 		}
 		synctest.Wait()

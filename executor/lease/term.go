@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 
@@ -17,7 +17,7 @@ import (
 // termState is the state of the engine in one term.
 type termState struct {
 	*Engine
-	term  cluster.Term
+	term  leader.Term
 	began time.Duration // lease clock
 
 	mu        sync.Mutex
@@ -39,7 +39,7 @@ type termState struct {
 
 // newTermState returns the state of a new term, loaded from the replicated leases. The
 // clock continues from its committed value.
-func newTermState(e *Engine, t cluster.Term) *termState {
+func newTermState(e *Engine, t leader.Term) *termState {
 	view := e.state.View()
 	began := time.Duration(view.LeaseClock()) * time.Millisecond
 	ts := &termState{

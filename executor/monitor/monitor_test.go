@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -92,7 +92,7 @@ func (l *lab) term(cfg Config) (stop func()) {
 	epoch := l.Establish()
 	ctx, cancel := context.WithCancel(l.T.Context())
 	done := make(chan error, 1)
-	go func() { done <- New(cfg, l, l.FSM, l.Set).Run(ctx, cluster.NewTerm(epoch, nil)) }()
+	go func() { done <- New(cfg, l, l.FSM, l.Set).Run(ctx, leader.NewTerm(epoch, nil)) }()
 	return func() {
 		l.T.Helper()
 		cancel()

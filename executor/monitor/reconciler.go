@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -71,7 +72,7 @@ const (
 // Run polls every machine once per interval until the term ends. New machines are polled
 // within seconds. Machines whose run has ended are polled at once, because their
 // conditions are from before the run.
-func (r *Monitor) Run(ctx context.Context, t cluster.Term) error {
+func (r *Monitor) Run(ctx context.Context, t leader.Term) error {
 	mon := newTerm(ctx, r, t.Epoch)
 	defer r.metrics.over()
 	mon.group.Go(func() error { return mon.records.run(mon.ctx, mon.read, mon.schedule) })
@@ -171,7 +172,7 @@ func (mon *term) commit(ctx context.Context) error {
 		}
 		batch, size, conditions, last = nil, 0, 0, time.Now()
 		_, err := mon.proposer.Apply(ctx, cmd)
-		var out *cluster.OutcomeError
+		var out *outcome.Error
 		if err != nil && !errors.As(err, &out) { // after other errors, the next poll reports the change again
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -19,7 +19,7 @@ func (l *lab) reconcile(cfg Config) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := New(cfg, l, l.FSM, l.Set).Run(ctx, cluster.NewTerm(l.Epoch(), nil)); err != nil {
+		if err := New(cfg, l, l.FSM, l.Set).Run(ctx, leader.NewTerm(l.Epoch(), nil)); err != nil {
 			l.T.Errorf("reconciler: %v", err)
 		}
 	}()

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -59,7 +59,7 @@ func (l *lab) leads() (over func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = New(Config{}, l, l.FSM, l.Set).Run(ctx, cluster.NewTerm(ld.Epoch, nil))
+		_ = New(Config{}, l, l.FSM, l.Set).Run(ctx, leader.NewTerm(ld.Epoch, nil))
 	}()
 	over = func() { cancel(); <-done; ld.Stop() }
 	l.T.Cleanup(over)

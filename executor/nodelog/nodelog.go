@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -37,9 +37,9 @@ type Log struct {
 // New returns a Log; Run it in each term.
 func New(state task.State, log *slog.Logger) *Log { return &Log{state, log} }
 
-// Run implements cluster.LeaderTask. Changes between two leaders are not logged; the
+// Run implements leader.Task. Changes between two leaders are not logged; the
 // history has them.
-func (l *Log) Run(ctx context.Context, _ cluster.Term) error {
+func (l *Log) Run(ctx context.Context, _ leader.Term) error {
 	cursor := l.state.View().LastEvent()
 	for {
 		changed := l.state.Changed()

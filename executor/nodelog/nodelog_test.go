@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -99,7 +99,7 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- New(state, slog.New(slog.NewTextHandler(out, nil))).Run(ctx, cluster.NewTerm(1, nil)) }()
+	go func() { done <- New(state, slog.New(slog.NewTextHandler(out, nil))).Run(ctx, leader.NewTerm(1, nil)) }()
 	<-started
 	approve(l, "m-1")
 	<-out.written

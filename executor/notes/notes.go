@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -102,7 +102,7 @@ func (n *Devices) PutFirst(ctx context.Context, key string, value []byte) error 
 
 // Run is the leader task that writes the notes of PutSoon. Notes that are not written
 // when the term ends are lost.
-func (n *Devices) Run(ctx context.Context, _ cluster.Term) error {
+func (n *Devices) Run(ctx context.Context, _ leader.Term) error {
 	tick := time.NewTicker(noteTick)
 	defer tick.Stop()
 	for {

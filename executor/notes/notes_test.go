@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers/fake"
@@ -49,7 +49,7 @@ func TestNotesArePacedAndCoalesced(t *testing.T) {
 		n := NewDevices(l, l.FSM)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- n.Run(ctx, cluster.NewTerm(l.Epoch(), nil)) }()
+		go func() { done <- n.Run(ctx, leader.NewTerm(l.Epoch(), nil)) }()
 		before := l.Written()
 		for i := range 600 { // two BMCs change ten times per second for a minute
 			for _, key := range []string{"bmc/a", "bmc/b"} {

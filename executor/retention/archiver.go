@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/archive"
@@ -72,7 +72,7 @@ func NewArchiver(cfg ArchiverConfig, p task.Proposer, s task.State, a Archive) *
 
 // Run archives and drops runs once per interval until the term ends. Their age counts by the
 // recorded clock.
-func (v *Archiver) Run(ctx context.Context, t cluster.Term) error {
+func (v *Archiver) Run(ctx context.Context, t leader.Term) error {
 	for {
 		if err := v.pass(ctx, t.Epoch, v.state.View().Now()); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -42,7 +42,7 @@ func NewGC(p task.Proposer, s task.State, log *slog.Logger) *GC {
 
 // Run makes a pass at once, so that short terms collect garbage too, and then every 20 s
 // until the term ends.
-func (g *GC) Run(ctx context.Context, t cluster.Term) error {
+func (g *GC) Run(ctx context.Context, t leader.Term) error {
 	for ok := true; ok; ok = wait.Sleep(ctx, gcPause) == nil {
 		for _, cmd := range g.due(g.state.View().Now()) {
 			cmd.Epoch = t.Epoch

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -67,7 +67,7 @@ func TestGC(t *testing.T) {
 		}()
 		stale := make(chan error, 1)
 		go func() {
-			stale <- NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(t.Context(), cluster.Term{Epoch: 6})
+			stale <- NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(t.Context(), leader.Term{Epoch: 6})
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -82,7 +82,7 @@ func TestGC(t *testing.T) {
 		if got := pool(); got != holdfastv1.Pool_DRAINING {
 			t.Errorf("after the old janitor: got %v", got)
 		}
-		go func() { done <- NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(ctx, cluster.Term{Epoch: 7}) }()
+		go func() { done <- NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(ctx, leader.Term{Epoch: 7}) }()
 		time.Sleep(21 * time.Second) // sleep: in the bubble
 		if got := pool(); got != holdfastv1.Pool_ARCHIVED {
 			t.Errorf("after five minutes: got %v", got)
@@ -124,7 +124,7 @@ func TestGCShortTerms(t *testing.T) {
 				Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1",
 					Term: epoch}}})
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			if err := NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(ctx, cluster.Term{Epoch: epoch}); err != nil {
+			if err := NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(ctx, leader.Term{Epoch: epoch}); err != nil {
 				t.Error(err)
 			}
 			cancel()

@@ -84,7 +84,7 @@ func TestRunsBetweenStepsAreBounded(t *testing.T) {
 
 // stuckLead starts a leader with one place for each class. A run of the machine m-stuck holds its
 // place until release is called: the commit of its intent does not end.
-func stuckLead(l *lab) (ld *leader, release func()) {
+func stuckLead(l *lab) (ld *tenure, release func()) {
 	released := make(chan struct{})
 	l.Commit = func(cmd *internalv1.Command) {
 		if strings.HasPrefix(cmd.GetBeginAttempt().GetRunId(), "run-m-stuck-") {

@@ -23,7 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/console"
 	"github.com/holdfast-metal/holdfast/executor/fence"
 	"github.com/holdfast-metal/holdfast/executor/step"
@@ -94,7 +94,7 @@ func New(cfg Config, p task.Proposer, s task.State, set *providers.Set) *Executo
 
 // Run drives all active runs until the term ends. It returns after all its goroutines
 // have ended. It returns an error if this leader cannot continue and another one should.
-func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
+func (e *Executor) Run(ctx context.Context, t leader.Term) error {
 	defer e.consoles.Lead()()
 	g, gctx := errgroup.WithContext(ctx)
 	tm := &term{

@@ -84,7 +84,7 @@ func TestAdoptAtEveryBoundary(t *testing.T) {
 					l.Machine("m-1")
 					l.Plan("p", stepOf("s", k.kind))
 					cfg := quick()
-					var first *leader
+					var first *tenure
 					ready := make(chan struct{})
 					cfg.Boundary = func(at Boundary, _ string) {
 						<-ready

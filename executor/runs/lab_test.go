@@ -29,17 +29,17 @@ func quick() Config {
 	}
 }
 
-// leader is one term of an executor.
-type leader struct {
+// tenure is one term of an executor.
+type tenure struct {
 	*Executor
 	*executortest.Leader
 }
 
 // lead starts the next term.
-func (l *lab) lead(cfg Config) *leader {
+func (l *lab) lead(cfg Config) *tenure {
 	l.T.Helper()
 	e := New(cfg, l, l.FSM, l.Set)
-	return &leader{Executor: e, Leader: l.Lead(e.Run)}
+	return &tenure{Executor: e, Leader: l.Lead(e.Run)}
 }
 
 func stepOf(name string, kind proto.Message) *holdfastv1.Step { return executortest.Step(name, kind) }

@@ -85,7 +85,7 @@ func TestCareStepsAreAdopted(t *testing.T) {
 					l.Machine("m-1")
 					l.Plan("p", stepOf("s", k.kind))
 					cfg, dead := quick(), make(chan struct{})
-					var first *leader
+					var first *tenure
 					var once sync.Once
 					ready := make(chan struct{})
 					cfg.Boundary = func(at Boundary, _ string) {

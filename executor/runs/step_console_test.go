@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -142,7 +142,7 @@ func TestConsoleIsAdopted(t *testing.T) {
 	shows(t, c, "login: ")
 	first.Kill()
 	<-first.Done
-	var lost *cluster.OutcomeError
+	var lost *outcome.Error
 	for {
 		if _, err := c.Read(make([]byte, 1024)); err != nil {
 			if !errors.As(err, &lost) {

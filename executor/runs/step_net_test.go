@@ -103,7 +103,7 @@ func TestNetworkWithAnotherAddress(t *testing.T) {
 				s.TimeoutSeconds, s.MaxRetries = 290, proto.Int32(0)
 				l.Plan("p", s)
 				cfg := Config{}
-				var first *leader
+				var first *tenure
 				ready := make(chan struct{})
 				cfg.Boundary = func(at Boundary, _ string) {
 					if <-ready; at == tc.die {

@@ -145,7 +145,7 @@ func TestRmaIsAdopted(t *testing.T) {
 			s.MaxRetries, s.TimeoutSeconds = proto.Int32(0), 60
 			l.Plan("p", s)
 			cfg := quick()
-			var first *leader
+			var first *tenure
 			ready := make(chan struct{})
 			cfg.Boundary = func(at Boundary, _ string) {
 				if <-ready; string(at) == when {

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -33,8 +33,8 @@ func Propose(ctx context.Context, p Proposer, epoch uint64, cmd *internalv1.Comm
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		cmd.Time = nil // each proposal gets its own time
 		res, err := p.Apply(ctx, cmd)
-		var out *cluster.OutcomeError
-		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || NeverTaken(err) {
+		var out *outcome.Error
+		if !errors.As(err, &out) || out.Outcome != outcome.NotApplied || NeverTaken(err) {
 			return res, err
 		}
 		if err := wait.Sleep(ctx, pause); err != nil {
@@ -46,5 +46,5 @@ func Propose(ctx context.Context, p Proposer, epoch uint64, cmd *internalv1.Comm
 // NeverTaken reports whether a command was rejected because of its content: any other leader would
 // reject it too.
 func NeverTaken(err error) bool {
-	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
+	return errors.Is(err, outcome.ErrTooLarge) || errors.Is(err, outcome.ErrEncoding)
 }

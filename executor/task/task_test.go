@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -30,9 +30,9 @@ func (a *answers) Apply(_ context.Context, cmd *internalv1.Command) (fsm.Result,
 }
 
 func TestPropose(t *testing.T) {
-	notApplied := &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
-	unknown := &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("leader was killed")}
-	tooLarge := &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("entry: %w", cluster.ErrTooLarge)}
+	notApplied := &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNoLeader}
+	unknown := &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("leader was killed")}
+	tooLarge := &outcome.Error{Outcome: outcome.NotApplied, Err: fmt.Errorf("entry: %w", outcome.ErrTooLarge)}
 	refused := &fsm.Error{Code: fsm.Aborted, Reason: fsm.ReasonStaleEpoch}
 	tests := []struct {
 		name string
@@ -65,7 +65,7 @@ func TestProposeEndsWithItsContext(t *testing.T) {
 		defer stop()
 		a := &answers{t: t}
 		for range 1000 {
-			a.errs = append(a.errs, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader})
+			a.errs = append(a.errs, &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNoLeader})
 		}
 		if _, err := Propose(ctx, a, 7, &internalv1.Command{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want %v", err, context.DeadlineExceeded)

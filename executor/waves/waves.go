@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -52,7 +52,7 @@ func New(p task.Proposer, s task.State, starts Starts, log *slog.Logger) *Driver
 
 // Run starts runs of the active waves until the term ends. It returns an error if another peer
 // leads.
-func (d *Driver) Run(ctx context.Context, t cluster.Term) error {
+func (d *Driver) Run(ctx context.Context, t leader.Term) error {
 	for {
 		changed := d.state.Changed()
 		more, err := d.pass(ctx, t.Epoch)

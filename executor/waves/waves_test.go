@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/executor/step"
@@ -76,7 +76,7 @@ func (l *lab) lead() *executortest.Leader {
 	l.T.Helper()
 	quick := runs.Config{Config: step.Config{PollMin: time.Millisecond, PollMax: 10 * time.Millisecond},
 		RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, LogFlush: 5 * time.Millisecond}
-	return l.Lead(func(ctx context.Context, t cluster.Term) error {
+	return l.Lead(func(ctx context.Context, t leader.Term) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return runs.New(quick, l, l.FSM, l.Set).Run(ctx, t) })
 		g.Go(func() error { return New(l, l.FSM, l.starts, slog.New(slog.DiscardHandler)).Run(ctx, t) })
@@ -203,7 +203,7 @@ func TestFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 2, 1, 0)
 		epoch := l.Establish()
-		err := New(l, l.FSM, l.starts, slog.New(slog.DiscardHandler)).Run(t.Context(), cluster.Term{Epoch: epoch - 1})
+		err := New(l, l.FSM, l.starts, slog.New(slog.DiscardHandler)).Run(t.Context(), leader.Term{Epoch: epoch - 1})
 		var refusal *fsm.Error
 		if !errors.As(err, &refusal) || refusal.Reason != fsm.ReasonStaleEpoch || l.wave().GetActive() != 0 {
 			t.Errorf("got error %v and %v, want %s and no active run", err, l.wave(), fsm.ReasonStaleEpoch)

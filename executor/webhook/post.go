@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/filter"
@@ -42,7 +42,7 @@ type post struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	stale  bool // valid once done is closed: the post ended because its webhook changed
-	term   cluster.Term
+	term   leader.Term
 	hook   *holdfastv1.Webhook
 	filter *filter.Filter
 
@@ -56,7 +56,7 @@ type post struct {
 	confirmed time.Time
 }
 
-func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
+func (s *Sender) start(ctx context.Context, t leader.Term, name string) *post {
 	p := &post{Sender: s, lead: ctx, term: t, done: make(chan struct{})}
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.hook, _ = s.state.View().Webhook(name)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -76,9 +76,9 @@ func NewSender(cfg Config, node task.Proposer, state task.State, secrets Secrets
 	return s
 }
 
-// Run implements cluster.LeaderTask. Each enabled webhook is served by its own goroutine,
+// Run implements leader.Task. Each enabled webhook is served by its own goroutine,
 // so that a receiver that does not respond delays no other.
-func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
+func (s *Sender) Run(ctx context.Context, t leader.Term) error {
 	var all sync.WaitGroup
 	running := map[string]*post{}
 	defer all.Wait()

@@ -20,7 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -61,7 +62,7 @@ func (p *peer) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, erro
 		return fsm.Result{}, err
 	}
 	if len(b) > 512<<10 {
-		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrTooLarge}
 	}
 	rs := p.FSM.Apply(p.index, p.epoch, b)
 	if err := p.HaltError(); err != nil {
@@ -132,7 +133,7 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- s.Run(ctx, cluster.NewTerm(epoch, confirm))
+		done <- s.Run(ctx, leader.NewTerm(epoch, confirm))
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -352,7 +353,7 @@ func TestWebhookIsChangedBack(t *testing.T) {
 	hook := &holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases}
 	p.put(hook)
 	first := NewSender(Config{}, p, p, nil).start(t.Context(),
-		cluster.NewTerm(p.epoch, func(context.Context) error { return nil }), "h")
+		leader.NewTerm(p.epoch, func(context.Context) error { return nil }), "h")
 	go first.run()
 	now := func() *holdfastv1.Webhook {
 		w, _ := p.View().Webhook("h")

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -224,7 +224,7 @@ const releaseTime = 30 * time.Second
 // leader, and forget those of an earlier term of this peer. After the term Serve closes the
 // sessions, because another peer may lead. Run does not wait for that, since it would delay a
 // handover.
-func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
+func (h *Hardware) Run(ctx context.Context, _ leader.Term) error {
 	for _, p := range h.bmcs {
 		p.Recall()
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
@@ -255,7 +255,7 @@ func TestSessionsEndWithTerm(t *testing.T) {
 	}
 	term, over := context.WithCancel(t.Context())
 	led := make(chan error, 1)
-	go func() { led <- h.Run(term, cluster.Term{}) }()
+	go func() { led <- h.Run(term, leader.Term{}) }()
 	use()
 	if note := string(p.Get("bmc/" + site.URL + "#bmcs")); !strings.Contains(note, "Sessions/") {
 		t.Errorf("note of the BMC: got %q", note)

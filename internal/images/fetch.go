@@ -98,7 +98,7 @@ func (d *Depot) fetchOnce(ctx context.Context, f file, prefer string) error {
 	var failed []error
 	for _, id := range peers {
 		err := d.fromPeer(ctx, id, f, r)
-		d.metrics.fetches.WithLabelValues("peer", outcome(err)).Inc()
+		d.metrics.fetches.WithLabelValues("peer", result(err)).Inc()
 		if err == nil || errors.Is(err, blob.ErrFull) || errors.Is(err, blob.ErrSum) {
 			return err
 		}
@@ -113,7 +113,7 @@ func (d *Depot) fetchOnce(ctx context.Context, f file, prefer string) error {
 		return errLeft
 	}
 	err = d.fromURL(ctx, f, r)
-	d.metrics.fetches.WithLabelValues("url", outcome(err)).Inc()
+	d.metrics.fetches.WithLabelValues("url", result(err)).Inc()
 	return err
 }
 

@@ -54,7 +54,7 @@ func newMetrics(r prometheus.Registerer, store *blob.Store) *metrics {
 }
 
 // outcome returns the value of the label outcome.
-func outcome(err error) string {
+func result(err error) string {
 	if err != nil {
 		return "failed"
 	}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -210,7 +210,7 @@ func toStatus(err error) error {
 // refusal returns a status with a machine-readable reason.
 func refusal(c codes.Code, reason, format string, args ...any) error {
 	st := status.New(c, fmt.Sprintf(format, args...))
-	if more, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: cluster.ErrorDomain}); err == nil {
+	if more, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: outcome.Domain}); err == nil {
 		st = more
 	}
 	return st.Err()

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 )
 
 const (
@@ -72,8 +72,8 @@ func (g *Guard) Missing() []string {
 	return missing
 }
 
-// Run implements cluster.LeaderTask.
-func (g *Guard) Run(ctx context.Context, _ cluster.Term) error {
+// Run implements leader.Task.
+func (g *Guard) Run(ctx context.Context, _ leader.Term) error {
 	t := time.NewTicker(checkEvery)
 	defer t.Stop()
 	var logged time.Time

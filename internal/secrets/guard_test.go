@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 )
 
 // lead runs a guard on the leader for a time, restarting it after each handover, and returns the
@@ -21,7 +21,7 @@ func lead(t *testing.T, g *Guard, d time.Duration) int {
 	defer cancel()
 	given := 0
 	for {
-		err := g.Run(ctx, cluster.NewTerm(1, nil))
+		err := g.Run(ctx, leader.NewTerm(1, nil))
 		if err == nil {
 			return given
 		}
@@ -109,7 +109,7 @@ func TestGuardWithoutFile(t *testing.T) {
 	if got := g.Missing(); len(got) != 1 || got[0] != "k1" {
 		t.Errorf("missing key: got %v, want k1", got)
 	}
-	if err := g.Run(t.Context(), cluster.NewTerm(1, nil)); err == nil ||
+	if err := g.Run(t.Context(), leader.NewTerm(1, nil)); err == nil ||
 		!strings.Contains(err.Error(), "no --secrets-key-file") {
 		t.Errorf("Run: got %v", err)
 	}

@@ -158,7 +158,7 @@ func (d *Denials) event(c *Caller, err *Error) *holdfastv1.AuditEvent {
 		Peer:      c.Peer,
 		Method:    c.Method,
 		TokenId:   c.Identity.GetTokenId(),
-		Outcome:   outcome(err.Code),
+		Outcome:   outcomeName(err.Code),
 		Reason:    err.Reason,
 		Count:     1,
 	}
@@ -263,8 +263,8 @@ func (d *Denials) flush(ctx context.Context, all bool) error {
 	return fmt.Errorf("report %d refusals: %w", len(events), err)
 }
 
-// outcome returns the name of a code as the audit trail spells it.
-func outcome(c codes.Code) string {
+// outcomeName returns the name of a code as the audit trail spells it.
+func outcomeName(c codes.Code) string {
 	switch c {
 	case codes.PermissionDenied:
 		return "PERMISSION_DENIED"

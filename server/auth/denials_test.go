@@ -152,7 +152,7 @@ func TestOutcome(t *testing.T) {
 		codes.Unauthenticated: "UNAUTHENTICATED", codes.PermissionDenied: "PERMISSION_DENIED",
 		codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
 	} {
-		if got := outcome(code); got != want {
+		if got := outcomeName(code); got != want {
 			t.Errorf("%v: got %s", code, got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -57,7 +57,7 @@ func (e *Error) Error() string { return e.Message }
 // GRPCStatus returns the status with its details.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Code, e.Message)
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: e.Reason, Domain: cluster.ErrorDomain}}
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: e.Reason, Domain: outcome.Domain}}
 	if e.Retry > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry)})
 	}

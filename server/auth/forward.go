@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -61,11 +61,11 @@ func forwarded(values []string, from string) (*Caller, *Error) {
 // stripped returns a context without the metadata that only peers may send. Identity is whether
 // there is a forwarded identity.
 func stripped(ctx context.Context, identity bool) context.Context {
-	if !identity && len(metadata.ValueFromIncomingContext(ctx, cluster.HeaderForwardedBy)) == 0 {
+	if !identity && len(metadata.ValueFromIncomingContext(ctx, call.HeaderForwardedBy)) == 0 {
 		return ctx
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	md.Delete(headerIdentity)
-	md.Delete(cluster.HeaderForwardedBy)
+	md.Delete(call.HeaderForwardedBy)
 	return metadata.NewIncomingContext(ctx, md)
 }

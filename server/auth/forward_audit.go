@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -115,7 +115,7 @@ func ForNode(cfg Config, node Node, state State) (*Gate, *AuditForwarder, error)
 	g, err := New(cfg, Deps{
 		Records: func() Records { return state.View() },
 		Fresh: func(ctx context.Context) (Records, error) {
-			v, err := node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+			v, err := node.View(call.WithConsistency(ctx, call.Consistency{}))
 			if err != nil {
 				return nil, err
 			}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -67,13 +67,13 @@ func TestForward(t *testing.T) {
 
 // TestStripped checks that metadata of peers is dropped if another caller sends it.
 func TestStripped(t *testing.T) {
-	md := metadata.Pairs(headerIdentity, "x", cluster.HeaderForwardedBy, "n2", "a", "1")
+	md := metadata.Pairs(headerIdentity, "x", call.HeaderForwardedBy, "n2", "a", "1")
 	got, _ := metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(), md), true))
 	if diff := cmp.Diff(metadata.Pairs("a", "1"), got); diff != "" {
 		t.Error(diff)
 	}
 	got, _ = metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(),
-		metadata.Pairs(cluster.HeaderForwardedBy, "n2", "a", "1")), false))
+		metadata.Pairs(call.HeaderForwardedBy, "n2", "a", "1")), false))
 	if diff := cmp.Diff(metadata.Pairs("a", "1"), got); diff != "" {
 		t.Errorf("without an identity: %s", diff)
 	}

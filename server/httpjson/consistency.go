@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
@@ -56,7 +56,7 @@ func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts .
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
 	if w.stale {
-		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale")
+		ctx = metadata.AppendToOutgoingContext(ctx, call.HeaderConsistency, "stale")
 	}
 	var md metadata.MD
 	err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts, grpc.Header(&md))...)
@@ -67,14 +67,14 @@ func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts .
 // note copies the position of a call's answer to the response. A read of several calls is
 // as fresh as its first call, a write as its last.
 func (w *writer) note(md metadata.MD) {
-	if !reads(w.r) || w.Header().Get(cluster.HeaderIndex) == "" {
+	if !reads(w.r) || w.Header().Get(call.HeaderIndex) == "" {
 		CopyPosition(w, md)
 	}
 }
 
 // CopyPosition copies the position of a call's answer to the headers of a response.
 func CopyPosition(w http.ResponseWriter, md metadata.MD) {
-	for _, name := range []string{cluster.HeaderIndex, cluster.HeaderLeader, cluster.HeaderLastContact} {
+	for _, name := range []string{call.HeaderIndex, call.HeaderLeader, call.HeaderLastContact} {
 		if v := md.Get(name); len(v) > 0 {
 			w.Header().Set(name, v[0])
 		}

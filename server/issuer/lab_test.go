@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -114,7 +114,7 @@ func (l *lab) rotator(period time.Duration) *Rotator {
 func (l *lab) turn(r *Rotator, now time.Time) {
 	l.t.Helper()
 	var lost time.Time
-	if err := r.turn(l.t.Context(), cluster.NewTerm(1, nil), now, &lost); err != nil {
+	if err := r.turn(l.t.Context(), leader.NewTerm(1, nil), now, &lost); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -52,9 +52,9 @@ func NewRotator(
 	return &Rotator{schedule: s, node: node, state: state, keys: keys, now: now, log: log}
 }
 
-// Run implements cluster.LeaderTask. It returns only when the leadership ends. Without a
+// Run implements leader.Task. It returns only when the leadership ends. Without a
 // secrets key it waits until there is one.
-func (r *Rotator) Run(ctx context.Context, t cluster.Term) error {
+func (r *Rotator) Run(ctx context.Context, t leader.Term) error {
 	var lost time.Time // since when the newest key cannot be decrypted
 	for {
 		wait := min(rotateEvery, r.schedule.ahead/2)
@@ -85,7 +85,7 @@ func stale(err error) bool {
 }
 
 // turn makes the changes that are due now.
-func (r *Rotator) turn(ctx context.Context, t cluster.Term, now time.Time, lost *time.Time) error {
+func (r *Rotator) turn(ctx context.Context, t leader.Term, now time.Time, lost *time.Time) error {
 	if _, ok := r.keys.Primary(); !ok {
 		return nil // ready returns an error to clients
 	}

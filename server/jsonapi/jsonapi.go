@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -150,7 +150,7 @@ func encode(to []byte, m proto.Message) ([]byte, error) {
 // outgoing returns a context with the consistency that a request requires in its headers
 // (docs/api.md) or its query.
 func outgoing(ctx context.Context, r *http.Request) (context.Context, error) {
-	want := r.Header.Get(cluster.HeaderConsistency)
+	want := r.Header.Get(call.HeaderConsistency)
 	if r.URL.RawQuery != "" {
 		if v := r.URL.Query().Get(consistency); v != "" {
 			want = v
@@ -159,13 +159,13 @@ func outgoing(ctx context.Context, r *http.Request) (context.Context, error) {
 	switch want {
 	case "", "linearizable":
 	case "stale":
-		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, want)
+		ctx = metadata.AppendToOutgoingContext(ctx, call.HeaderConsistency, want)
 	default:
 		return nil, invalid("INVALID_CONSISTENCY", "consistency: "+misfit.Quote(want)+
 			" is neither stale nor linearizable")
 	}
-	if index := r.Header.Get(cluster.HeaderMinIndex); index != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderMinIndex, index)
+	if index := r.Header.Get(call.HeaderMinIndex); index != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, call.HeaderMinIndex, index)
 	}
 	return ctx, nil
 }

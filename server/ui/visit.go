@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
@@ -115,7 +115,7 @@ func (v *visit) unsure(err error) bool {
 	case codes.DeadlineExceeded, codes.Canceled:
 		return v.r.Method == http.MethodPost
 	}
-	return v.r.Method == http.MethodPost && httpjson.Reason(err) == cluster.ReasonOutcomeUnknown
+	return v.r.Method == http.MethodPost && httpjson.Reason(err) == outcome.ReasonOutcomeUnknown
 }
 
 // done redirects to a page that shows the result, read from a state that includes it.

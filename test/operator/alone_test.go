@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -20,7 +21,7 @@ import (
 // failsOnRequest is a leader task beside the executor.
 type failsOnRequest chan error
 
-func (f failsOnRequest) Run(ctx context.Context, _ cluster.Term) error {
+func (f failsOnRequest) Run(ctx context.Context, _ leader.Term) error {
 	select {
 	case err := <-f:
 		return err
@@ -52,7 +53,7 @@ func TestOpenAttemptContinuesOnSinglePeer(t *testing.T) {
 			fails := make(failsOnRequest)
 			clustertest.Start(t, clustertest.Options{Peers: 1, Register: func(_ int, p *clustertest.Peer) { self = p },
 				Work: func(int) cluster.Work {
-					return cluster.Work{Tasks: []cluster.LeaderTask{runs.New(runs.Config{}, self.Node, self.FSM, set), fails}}
+					return cluster.Work{Tasks: []leader.Task{runs.New(runs.Config{}, self.Node, self.FSM, set), fails}}
 				}})
 			clustertest.Eventually(t, 30*time.Second, "the peer to lead", func() error {
 				if !self.Node.Ready() {

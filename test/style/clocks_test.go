@@ -12,11 +12,11 @@ import (
 // wrong clock of one host must not date a record.
 func hostTimes() map[string]string {
 	return map[string]string{
-		"cluster/apply.go":                  "the time of a command, which the recorded clock limits",
-		"cluster/clocks.go":                 "the clock that is compared",
-		"server/auth/forward_audit.go":      "the time of a command",
-		"server/internal/console/record.go": "the time of a command",
-		"executor/executortest/lab.go":      "the time of a command",
+		"cluster/internal/propose/committer.go":     "the time of a command, which the recorded clock limits",
+		"cluster/internal/clockcheck/clockcheck.go": "the clock that is compared",
+		"server/auth/forward_audit.go":              "the time of a command",
+		"server/internal/console/record.go":         "the time of a command",
+		"executor/executortest/lab.go":              "the time of a command",
 	}
 }
 
@@ -31,7 +31,7 @@ func checkHostTimes(files []source, allowed map[string]string) []string {
 		}
 		for _, u := range s.uses("google.golang.org/protobuf/types/known/timestamppb", "Now") {
 			found = append(found, fmt.Sprintf("%s: timestamppb.Now is the clock of one host: use the cluster's time "+
-				"(edge.Peer.Time, cluster.Clock)", s.at(u.Pos())))
+				"(edge.Peer.Time, clock.Clock)", s.at(u.Pos())))
 		}
 	}
 	return found

@@ -47,7 +47,12 @@ func importRules() []importRule {
 	}
 	// Packages that belong in tests only.
 	tests := []string{module + "/providers/providertest", module + "/internal/cli/clitest", "testing/..."}
-	return []importRule{
+	// Parts of a peer that no other one may use, except as stated.
+	var parts []string
+	for _, p := range []string{"propose", "terms", "members", "read", "route"} {
+		parts = append(parts, module+"/cluster/internal/"+p)
+	}
+	rules := []importRule{
 		{part: "."}, // its doc
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
@@ -66,22 +71,44 @@ func importRules() []importRule {
 		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
 		{part: "internal/tracing"},
 		{part: "internal/archive/...", may: []string{"proto/..."}},
+		{part: "cluster/call", may: []string{"proto/internalv1"}},
+		{part: "cluster/clock", may: []string{"fsm"}},
+		{part: "cluster/leader"},
+		{part: "cluster/outcome"},
+		// The arrows between the parts of a peer: propose ← terms ← read ← route, and members
+		// beside terms, as a task of the leader.
+		{part: "cluster/internal/propose", may: []string{"proto/internalv1", "fsm", "cluster/call", "cluster/outcome",
+			"cluster/internal/wait"}, tests: []string{"internal/guard"}},
+		{part: "cluster/internal/terms", may: []string{"proto/internalv1", "fsm", "cluster/leader", "cluster/outcome",
+			"cluster/internal/propose", "cluster/internal/readindex", "cluster/internal/wait"}},
+		{part: "cluster/internal/members", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/outcome",
+			"cluster/peertls", "cluster/internal/gossip", "cluster/internal/propose", "cluster/internal/wait"}},
+		{part: "cluster/internal/read", may: []string{"cluster/call", "cluster/outcome", "cluster/internal/terms",
+			"cluster/internal/readindex", "cluster/internal/wait"}},
+		{part: "cluster/internal/route", may: []string{"proto/holdfast/...", "cluster/call", "cluster/outcome",
+			"cluster/internal/read", "cluster/internal/peerauth", "cluster/internal/peerconn", "cluster/internal/wait"},
+			tests: []string{"cluster/internal/terms"}},
+		{part: "cluster/internal/...", may: []string{"proto/internalv1", "fsm", "cluster/call", "cluster/clock",
+			"cluster/leader", "cluster/outcome", "cluster/keyfile", "cluster/peertls"},
+			tests: []string{"cluster/freeport", "cluster/peertls/...", "internal/guard"}, never: parts},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/peercert", may: []string{"cluster/keyfile", "cluster/peertls/..."}},
-		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
+		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/keyfile"}},
 		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts/known", "internal/hostaddr",
 			"internal/misfit"}, tests: []string{"cluster/freeport"}},
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}, tests: []string{"client"}},
-		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
+		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster/leader", "cluster/outcome", "providers",
+			"providers/fake"}},
 		{part: "executor/...", may: []string{
 			"proto/...", "internal/archive", "internal/describe", "internal/filter", "internal/secrets", "internal/wait",
-			"fsm", "cluster", "providers",
+			"fsm", "cluster/leader", "cluster/outcome", "providers",
 		}, tests: []string{"internal/archive/...", "internal/guard", "providers/..."},
 			never: []string{module + "/executor/executortest"}},
 		{part: "internal/images/...", may: []string{
-			"proto/...", "internal/wait", "fsm", "cluster", "providers", "server/auth",
+			"proto/...", "internal/wait", "fsm", "cluster/outcome", "providers", "server/auth",
 		}},
-		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster"}, tests: []string{"server/egress"}},
+		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster/call", "cluster/outcome"},
+			tests: []string{"server/egress"}},
 		{part: "server/internal/request", may: []string{"fsm", "internal/filter"}, tests: []string{"proto/..."}},
 		{part: "server/internal/page", may: []string{"server/internal/request"}, tests: []string{"proto/..."}},
 		{part: "server/internal/watch", may: []string{"internal/filter"}, tests: []string{"proto/..."}},
@@ -107,7 +134,8 @@ func importRules() []importRule {
 			"internal/facts/known", "internal/misfit",
 		}, tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "internal/hardware", may: []string{
-			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
+			"proto/...", "fsm", "cluster/leader", "executor", "server/...", "providers/...", "internal/images/...",
+			"internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},
 		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/cli/clitest", may: []string{"proto/...", "client", "fsm", "fsm/fsmtest", "internal/cli",
@@ -138,7 +166,7 @@ func importRules() []importRule {
 			"internal/localcluster", "providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
 		{part: "bench/holdfast-bench", may: []string{"client", "internal/cli/...", "bench/..."}},
 		{part: "bench/...", may: []string{
-			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
+			"proto/...", "client/...", "fsm", "cluster/freeport", "internal/cli/...", "internal/localcluster",
 			"bench/...", "internal/wait",
 			"providers/...", "server/...",
 		}, tests: []string{"cmd/holdfast/serve", "internal/demo"}, never: tests},
@@ -155,6 +183,18 @@ func importRules() []importRule {
 			"providers/...", "client/...", "internal/...", "cmd/holdfast/serve",
 		}, tests: []string{"cluster/clustertest"}},
 	}
+	for i, r := range rules {
+		if slices.Contains(r.may, "cluster") {
+			rules[i].may = slices.Concat(r.may, clusterLeaves())
+		}
+	}
+	return rules
+}
+
+// clusterLeaves are the packages of cluster for those that need no peer. Each part that may import
+// cluster may import them.
+func clusterLeaves() []string {
+	return []string{"cluster/call", "cluster/clock", "cluster/leader", "cluster/outcome"}
 }
 
 // unwanted maps the modules that no package imports to their replacements.
@@ -350,6 +390,12 @@ func TestCheckImports(t *testing.T) {
 	}{
 		{"allowed imports", pkg("cluster", "~/fsm", "~/proto/internalv1", "~/cluster/gossip", "net"), nil},
 		{"import of a higher layer", pkg("fsm", "~/cluster"), []string{"fsm: must not import cluster"}},
+		{"a part that knows the peer", pkg("cluster/internal/wait", "~/cluster"),
+			[]string{"cluster/internal/wait: must not import cluster"}},
+		{"terms that know the members", pkg("cluster/internal/terms", "~/cluster/internal/members"),
+			[]string{"cluster/internal/terms: must not import cluster/internal/members"}},
+		{"a leaf that knows a part", pkg("cluster/internal/wait", "~/cluster/internal/read"),
+			[]string{"cluster/internal/wait: must not import " + module + "/cluster/internal/read"}},
 		{"import of a peer package", pkg("server", "~/executor"), []string{"server: must not import executor"}},
 		{"the reverse import", pkg("executor", "~/server"), []string{"executor: must not import server"}},
 		{"a kind of provider", pkg("executor", "~/providers/fake"), []string{"executor: must not import providers/fake"}},

@@ -72,7 +72,7 @@ func (g *Gossip) set(n *memberlist.Node, alive bool) {
 	}
 	g.mu.Unlock()
 	if !known || old.Alive != alive {
-		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.Addr,
+		g.log.Info("peer seen in gossip", "peer", n.Name, "alive", alive, "gossip", now.Addr,
 			"raft", meta.GetRaftAddr(), "version", meta.GetVersion())
 	}
 	g.changed.Fire()

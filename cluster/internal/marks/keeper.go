@@ -384,7 +384,7 @@ func (k *Keeper) meetAll(ctx context.Context, o Others) {
 				err = k.Meet(g)
 			}
 			if err != nil && ctx.Err() == nil {
-				k.cfg.Logger.Debug("marks not compared", "id", peer, "error", err)
+				k.cfg.Logger.Debug("marks not compared", "peer", peer, "error", err)
 			}
 		})
 	}

@@ -120,6 +120,13 @@ func WithSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	return context.WithValue(ctx, sentKey{}, s), s
 }
 
+// MarkSent records whether the call of a context of WithSent was sent. The connections do that.
+func MarkSent(ctx context.Context, sent bool) {
+	if s, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+		s.Store(sent)
+	}
+}
+
 // sentHandler records when the header of a call is sent. Before that the other side cannot
 // have handled the call. gRPC itself retries a call only if the other side has certainly
 // not handled it, and Begin then resets the record.
@@ -130,15 +137,11 @@ func (sentHandler) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Cont
 
 // HandleRPC implements stats.Handler.
 func (sentHandler) HandleRPC(ctx context.Context, e stats.RPCStats) {
-	s, ok := ctx.Value(sentKey{}).(*atomic.Bool)
-	if !ok {
-		return
-	}
 	switch e.(type) {
 	case *stats.Begin:
-		s.Store(false)
+		MarkSent(ctx, false)
 	case *stats.OutHeader:
-		s.Store(true)
+		MarkSent(ctx, true)
 	}
 }
 

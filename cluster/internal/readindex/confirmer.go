@@ -5,13 +5,13 @@ package readindex
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 // Confirmer proves that a term has not been replaced, because a majority of the voters
@@ -43,13 +43,6 @@ type waiter struct {
 	done    chan error // buffered
 }
 
-var (
-	// ErrNotLeader means that this peer does not lead, or not in that term.
-	ErrNotLeader = errors.New("this peer is not the leader")
-	// ErrStopping means that this peer is stopping.
-	ErrStopping = errors.New("this peer is stopping")
-)
-
 // NewConfirmer returns a confirmer that works until ctx ends. voters returns the other voters
 // of the latest configuration, and whether this peer is one. ask returns nil if a peer confirms
 // that it has the term.
@@ -75,7 +68,7 @@ func (c *Confirmer) Confirm(ctx context.Context, term uint64, ackedBy string) er
 	c.mu.Lock()
 	if term < c.term {
 		c.mu.Unlock()
-		return fmt.Errorf("%w: term %d has ended", ErrNotLeader, term)
+		return fmt.Errorf("%w: term %d has ended", outcome.ErrNotLeader, term)
 	}
 	if term > c.term {
 		c.reset(term)
@@ -99,7 +92,7 @@ func (c *Confirmer) Confirm(ctx context.Context, term uint64, ackedBy string) er
 		c.forget(w.ticket)
 		return ctx.Err()
 	case <-c.ctx.Done():
-		return ErrStopping
+		return outcome.ErrStopping
 	}
 }
 
@@ -121,7 +114,7 @@ func (c *Confirmer) End(term uint64) {
 
 func (c *Confirmer) reset(term uint64) {
 	for _, w := range c.waiting {
-		w.done <- fmt.Errorf("%w: term %d has ended", ErrNotLeader, c.term)
+		w.done <- fmt.Errorf("%w: term %d has ended", outcome.ErrNotLeader, c.term)
 	}
 	c.term, c.waiting, c.acked = term, nil, map[string]uint64{}
 	if c.busy == nil {

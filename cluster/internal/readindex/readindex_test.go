@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 )
 
 // voter answers when the test allows it.
@@ -235,11 +236,11 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 		go func() { done <- c.Confirm(t.Context(), 3, "") }()
 		synctest.Wait()
 		c.End(4)
-		if err := <-done; !errors.Is(err, ErrNotLeader) {
-			t.Errorf("got %v, want %v", err, ErrNotLeader)
+		if err := <-done; !errors.Is(err, outcome.ErrNotLeader) {
+			t.Errorf("got %v, want %v", err, outcome.ErrNotLeader)
 		}
-		if err := c.Confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
-			t.Errorf("confirm an ended term: got %v, want %v", err, ErrNotLeader)
+		if err := c.Confirm(t.Context(), 3, ""); !errors.Is(err, outcome.ErrNotLeader) {
+			t.Errorf("confirm an ended term: got %v, want %v", err, outcome.ErrNotLeader)
 		}
 		// An answer for the old term does not confirm the new one.
 		go func() { done <- c.Confirm(t.Context(), 4, "") }()

@@ -332,7 +332,7 @@ func (r *Roster) LogRefusal(what, id string, err error) {
 	}
 	r.mu.Unlock()
 	if !quiet {
-		r.cfg.Logger.Warn("peer refused", "id", id, "message", what, "error", err)
+		r.cfg.Logger.Warn("peer refused", "peer", id, "message", what, "error", err)
 	}
 }
 

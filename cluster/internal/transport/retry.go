@@ -76,7 +76,7 @@ func (g *Gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() b
 		return err
 	}
 	began := time.Now()
-	g.log.Warn("replication to peer failed, retrying", "id", id, "error", err)
+	g.log.Warn("replication to peer failed, retrying", "peer", id, "error", err)
 	for err != nil && g.serves(id, term) && !giveUp() {
 		select {
 		case <-time.After(retryPause):
@@ -86,7 +86,7 @@ func (g *Gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() b
 		err = call()
 	}
 	if err == nil {
-		g.log.Info("replication to peer resumed", "id", id, "after", time.Since(began).Round(time.Millisecond))
+		g.log.Info("replication to peer resumed", "peer", id, "after", time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }

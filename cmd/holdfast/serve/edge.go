@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clock"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/executor"
 	"github.com/holdfast-metal/holdfast/executor/lease"
@@ -110,7 +110,7 @@ func (e *edge) web(o *opened) error {
 // gate returns the authentication of callers.
 func (c *Config) gate(
 	log *slog.Logger, reg prometheus.Registerer, name string, member func(context.Context, *peertls.Caller) error,
-	clock *cluster.Clock,
+	clock *clock.Clock,
 ) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {

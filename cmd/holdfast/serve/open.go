@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clock"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/executor/retention"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -35,7 +36,7 @@ type opened struct {
 	reg     *prometheus.Registry
 	keys    *secrets.Keyring
 	state   *fsm.FSM
-	clock   *cluster.Clock
+	clock   *clock.Clock
 	tls     *peertls.Store                                          // nil without TLS
 	sign    func(*x509.Certificate, []byte) ([]byte, string, error) // nil if this peer has no CA key
 	fetches *egress.Policy
@@ -106,7 +107,7 @@ func (o *opened) check() (err error) {
 		return err
 	}
 	o.state = fsm.New()
-	o.clock = cluster.NewClock(func() time.Time { return o.state.View().Now() })
+	o.clock = clock.New(func() time.Time { return o.state.View().Now() })
 	if o.tls, err = o.cfg.tlsConfig.open(o.cfg.Insecure, o.cfg.NodeID, o.cfg.DataDir, o.clock, o.log, o.reg); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/executor"
 	"github.com/holdfast-metal/holdfast/executor/bootstrap"
 	"github.com/holdfast-metal/holdfast/executor/waves"
@@ -74,7 +75,7 @@ func serve(ctx context.Context, o *opened, m *machines, t *executor.Tasks, e *ed
 
 // workOf returns the work of the peer in its cluster.
 func workOf(o *opened, m *machines, t *executor.Tasks, e *edge, p *peer) cluster.Work {
-	tasks := append([]cluster.LeaderTask{m.hardware, waves.New(o.node, o.state, e.srv, o.log)}, e.vault.tasks...)
+	tasks := append([]leader.Task{m.hardware, waves.New(o.node, o.state, e.srv, o.log)}, e.vault.tasks...)
 	if !o.cfg.Insecure {
 		tasks = append(tasks, bootstrap.New(o.node, os.Stdout))
 	}

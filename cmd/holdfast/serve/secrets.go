@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/leader"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -49,7 +50,7 @@ type vault struct {
 	keys   *secrets.Keyring
 	guard  *secrets.Guard
 	issuer *issuer.Issuer
-	tasks  []cluster.LeaderTask
+	tasks  []leader.Task
 }
 
 // open creates the vault. The keys were read before anything else was done.
@@ -63,7 +64,7 @@ func (c *secretsConfig) open(
 	if err != nil {
 		return nil, err
 	}
-	v.tasks = []cluster.LeaderTask{v.guard, issuer.NewRotator(c.OIDCKeyRotation, node, state, keys, now, log)}
+	v.tasks = []leader.Task{v.guard, issuer.NewRotator(c.OIDCKeyRotation, node, state, keys, now, log)}
 	return v, nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/clock"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/internal/peercert"
 	"github.com/holdfast-metal/holdfast/server/connlimit"
@@ -65,7 +65,7 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 // open reads the certificates; without TLS the store is nil. A renewed certificate is in the data
 // directory.
 func (c *tlsConfig) open(
-	insecure bool, id, dataDir string, clock *cluster.Clock, log *slog.Logger, reg prometheus.Registerer,
+	insecure bool, id, dataDir string, clock *clock.Clock, log *slog.Logger, reg prometheus.Registerer,
 ) (*peertls.Store, error) {
 	if insecure {
 		return nil, nil

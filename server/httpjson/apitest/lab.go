@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -225,7 +225,7 @@ func (l *Lab) LoseOutcomes(lost bool) {
 	l.unsure = lost
 }
 
-var errNoLeader = &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
+var errNoLeader = &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNoLeader}
 
 // Apply implements server.Proposer.
 func (l *Lab) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
@@ -248,7 +248,7 @@ func (l *Lab) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error
 	res := l.state.Apply(l.index, 1, data)[0]
 	switch {
 	case l.unsure:
-		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("the leader died")}
+		return fsm.Result{}, &outcome.Error{Outcome: outcome.Unknown, Err: errors.New("the leader died")}
 	case res.Err != nil:
 		return res, res.Err
 	}

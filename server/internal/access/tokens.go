@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
@@ -83,7 +83,7 @@ func (s *Tokens) CreateToken(
 		return nil, err
 	}
 	return edge.RetryAborted(func() (*holdfastv1.CreateTokenResponse, error) {
-		secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
+		secret, hash := secrets.TokenOf(call.Secret(ctx, "holdfast token", secrets.TokenBytes))
 		tok.TokenId = "tok-" + edge.RandomHex(6)
 		if ttl := tokenTTL(r); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(s.Time().Add(ttl).Truncate(time.Second))

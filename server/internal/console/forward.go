@@ -9,23 +9,24 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
 // noLeaderFor returns UNAVAILABLE: the call had no effect, so it may be retried.
 func noLeaderFor(what string) error {
-	return &cluster.OutcomeError{
-		Outcome: cluster.NotApplied,
-		Err:     fmt.Errorf("%w: no leader is known to serve %s", cluster.ErrNoLeader, what),
+	return &outcome.Error{
+		Outcome: outcome.NotApplied,
+		Err:     fmt.Errorf("%w: no leader is known to serve %s", outcome.ErrNoLeader, what),
 	}
 }
 
 // forwarded reports whether another peer has forwarded the stream. It is not forwarded
 // again.
 func forwarded(ctx context.Context) bool {
-	return len(metadata.ValueFromIncomingContext(ctx, cluster.HeaderForwardedBy)) > 0
+	return len(metadata.ValueFromIncomingContext(ctx, call.HeaderForwardedBy)) > 0
 }
 
 // forward sends the stream to the leader.
@@ -34,13 +35,13 @@ func (s *Service) forward(
 ) error {
 	conn, err := s.cfg.Peers.PeerConn(leader)
 	if err != nil {
-		return &cluster.OutcomeError{
-			Outcome: cluster.NotApplied, Leader: leader, Err: fmt.Errorf("%w: %w", cluster.ErrNoLeader, err),
+		return &outcome.Error{
+			Outcome: outcome.NotApplied, Leader: leader, Err: fmt.Errorf("%w: %w", outcome.ErrNoLeader, err),
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	md := metadata.Pairs(cluster.HeaderForwardedBy, s.cfg.PeerID)
+	md := metadata.Pairs(call.HeaderForwardedBy, s.cfg.PeerID)
 	auth.Forward(ctx, md)
 	up, err := holdfastv1.NewConsoleServiceClient(conn).Attach(metadata.NewOutgoingContext(ctx, md))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Node commits commands and serves reads (*cluster.Node).
 type Node interface {
 	// Apply commits a command. The error is an *fsm.Error if the state refused the
-	// command, or a *cluster.OutcomeError.
+	// command, or a *outcome.Error.
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 	// View returns a state that is as fresh as the context requires; the default is
 	// linearizable.

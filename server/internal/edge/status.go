@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -28,13 +28,13 @@ func (p *Peer) Status(ctx context.Context, method string, err error) error {
 		return nil
 	}
 	var refusal *fsm.Error
-	var outcome *cluster.OutcomeError
+	var unsure *outcome.Error
 	var already interface{ GRPCStatus() *status.Status }
 	switch {
 	case errors.As(err, &refusal):
 		return refused(refusal)
-	case errors.As(err, &outcome):
-		st := outcome.GRPCStatus()
+	case errors.As(err, &unsure):
+		st := unsure.GRPCStatus()
 		if st.Code() == codes.Unavailable {
 			return with(st, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
 		}
@@ -113,7 +113,7 @@ func subject(meta map[string]string) string {
 
 // info returns the reason of an error for programs.
 func info(reason string, meta map[string]string) *errdetails.ErrorInfo {
-	return &errdetails.ErrorInfo{Reason: reason, Domain: cluster.ErrorDomain, Metadata: meta}
+	return &errdetails.ErrorInfo{Reason: reason, Domain: outcome.Domain, Metadata: meta}
 }
 
 // with returns a status with details. If they cannot be added, it returns the status

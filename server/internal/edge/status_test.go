@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -24,17 +24,17 @@ func TestStatus(t *testing.T) {
 		reason string
 		retry  bool
 	}{
-		{"no leader", &cluster.OutcomeError{Outcome: cluster.NotApplied,
-			Err: fmt.Errorf("%w: waiting", cluster.ErrNoLeader)}, codes.Unavailable, "NO_LEADER", true},
-		{"not applied", &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: "p2", Err: cluster.ErrNotLeader},
+		{"no leader", &outcome.Error{Outcome: outcome.NotApplied,
+			Err: fmt.Errorf("%w: waiting", outcome.ErrNoLeader)}, codes.Unavailable, "NO_LEADER", true},
+		{"not applied", &outcome.Error{Outcome: outcome.NotApplied, Leader: "p2", Err: outcome.ErrNotLeader},
 			codes.Unavailable, "NOT_APPLIED", true},
-		{"unknown", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: context.DeadlineExceeded}, codes.Unavailable,
+		{"unknown", &outcome.Error{Outcome: outcome.Unknown, Err: context.DeadlineExceeded}, codes.Unavailable,
 			"OUTCOME_UNKNOWN", true},
-		{"too large", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}, codes.InvalidArgument,
+		{"too large", &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrTooLarge}, codes.InvalidArgument,
 			"COMMAND_TOO_LARGE", false},
-		{"not encodable", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrEncoding},
+		{"not encodable", &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrEncoding},
 			codes.InvalidArgument, "COMMAND_NOT_ENCODABLE", false},
-		{"wrapped outcome", fmt.Errorf("start run: %w", &cluster.OutcomeError{Outcome: cluster.Unknown,
+		{"wrapped outcome", fmt.Errorf("start run: %w", &outcome.Error{Outcome: outcome.Unknown,
 			Err: errors.New("x")}), codes.Unavailable, "OUTCOME_UNKNOWN", true},
 		{"draining", ErrDraining, codes.Unavailable, "SHUTTING_DOWN", true},
 		{"canceled", fmt.Errorf("wait: %w", context.Canceled), codes.Canceled, "", false},

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -32,7 +32,7 @@ func (p *Peer) Follow(ctx context.Context, pause time.Duration, send func(*fsm.V
 func CheckCursor[E any](
 	ctx context.Context, node Node, cursor uint64, events func(v *fsm.View, cursor uint64, most int) (E, error),
 ) error {
-	v, err := node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+	v, err := node.View(call.WithConsistency(ctx, call.Consistency{}))
 	if err == nil {
 		_, err = events(v, cursor, 1)
 	}

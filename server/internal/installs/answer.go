@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -32,7 +32,7 @@ func (s *Service) LookUpBoot(
 	}
 	// This peer serves the call itself. It must detect here that there is no leader,
 	// because firmware does not wait for long.
-	fresh, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
+	fresh, cancel := context.WithTimeout(call.WithConsistency(ctx, call.Consistency{}), bootTime)
 	defer cancel()
 	if v, err := s.Node.View(fresh); err == nil {
 		return hide(v, s.bootAnswer(v, r), r), nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -35,7 +35,7 @@ func (s *Service) BootMachine(
 		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
 			return s.startApproved(ctx, v, answer)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
-			secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
+			secret, hash := secrets.TokenOf(call.Secret(ctx, "holdfast token", secrets.TokenBytes))
 			answer.Token = secret
 			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
 				MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress(),

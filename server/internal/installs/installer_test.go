@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
@@ -28,7 +28,7 @@ func TestReportIsRepeatable(t *testing.T) {
 	const token = "secret"
 	n.Do(t, &internalv1.BootInstall{MachineId: "m-1", Sha256: tokenSum(token)})
 	n.Before = func(*internalv1.Command) error {
-		return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
+		return &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNoLeader}
 	}
 	s := New(&edge.Peer{Node: n, State: n.Peer}, fleet.Discovery{}, nil, nil)
 	r := &holdfastv1.ReportInstallRequest{Token: token, Status: "progress",

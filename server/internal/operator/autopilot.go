@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -43,7 +43,7 @@ func (s *Service) SetAutopilot(
 	}
 	a, err := k.Autopilot(ctx)
 	if err != nil { // err may be NOT_APPLIED, although the configuration has changed
-		return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: fmt.Errorf(
+		return nil, &outcome.Error{Outcome: outcome.Unknown, Err: fmt.Errorf(
 			"set autopilot: the configuration is stored, but reading the state of the peers failed (%s): "+
 				"run holdfast operator autopilot state", err.Error())}
 	}

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
@@ -20,7 +20,7 @@ import (
 type lostAdmin struct{ Admin }
 
 func (lostAdmin) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
-	return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNotLeader}
+	return nil, &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNotLeader}
 }
 
 // TestSetAutopilotOutcome checks that the answer is not NOT_APPLIED if the configuration
@@ -30,7 +30,7 @@ func TestSetAutopilotOutcome(t *testing.T) {
 	s := New(&edge.Peer{Node: n}, Config{Admin: lostAdmin{}})
 	_, err := s.SetAutopilot(t.Context(), &holdfastv1.SetAutopilotRequest{Config: &holdfastv1.AutopilotConfig{
 		CleanupDeadServers: true, DeadServerThreshold: durationpb.New(time.Hour), MinQuorum: 3}})
-	if o, ok := errors.AsType[*cluster.OutcomeError](err); !ok || o.Outcome != cluster.Unknown {
+	if o, ok := errors.AsType[*outcome.Error](err); !ok || o.Outcome != outcome.Unknown {
 		t.Errorf("got %v, want an unknown outcome", err)
 	}
 	if c := n.Peer.View().Meta().GetAutopilot(); !c.GetCleanupDeadServers() {

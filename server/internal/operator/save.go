@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -52,7 +52,7 @@ func (s *Service) noteSaving(ctx context.Context) error {
 // allowsStale reports whether the caller accepts this peer's own state, which may be
 // stale.
 func allowsStale(ctx context.Context) bool {
-	return slices.Contains(metadata.ValueFromIncomingContext(ctx, cluster.HeaderConsistency), "stale")
+	return slices.Contains(metadata.ValueFromIncomingContext(ctx, call.HeaderConsistency), "stale")
 }
 
 // snapshotWriter is an io.Writer that sends to a stream.

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -57,7 +57,7 @@ func (s *Agents) CreateAgentMachine(
 		if generate {
 			id = edge.RandomHex(4)
 		}
-		secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
+		secret, hash := secrets.TokenOf(call.Secret(ctx, "holdfast token", secrets.TokenBytes))
 		tok := &holdfastv1.Token{TokenId: "tok-" + hex.EncodeToString(hash[:6]), Name: "agent-" + id}
 		if ttl := r.GetTtlSeconds(); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(s.Time().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/cluster/call"
+	"github.com/holdfast-metal/holdfast/cluster/outcome"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -13,7 +14,7 @@ import (
 )
 
 // Leases renews leases at the leader (lease.Gateway). An answer means that the leader has
-// recorded the heartbeat. The error is a *cluster.OutcomeError; the call may always be
+// recorded the heartbeat. The error is a *outcome.Error; the call may always be
 // retried.
 type Leases interface {
 	Renew(ctx context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error)
@@ -27,7 +28,7 @@ func (s *Heartbeats) renew(
 ) (*internalv1.RenewalAnswer, error) {
 	r.Lease = &internalv1.LeaseRef{Kind: kind, Id: id}
 	if s.leases == nil {
-		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: errNoLeases}
+		return nil, &outcome.Error{Outcome: outcome.NotApplied, Err: errNoLeases}
 	}
 	a, err := s.leases.Renew(ctx, r)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Heartbeats) ownPoolsMachine(ctx context.Context, id string) error {
 	}
 	m, ok := v.Machine(id)
 	if !ok { // another peer may have just registered it
-		fresh, err := s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+		fresh, err := s.Node.View(call.WithConsistency(ctx, call.Consistency{}))
 		if err != nil {
 			return err
 		}

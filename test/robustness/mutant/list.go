@@ -10,16 +10,16 @@ func Mutants() []Mutant {
 			Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader accepts older " +
 				"acknowledgements",
 			Scenario: pausedLeader(),
-			Patches: []Patch{{"cluster/terms.go",
-				"if err := ts.confirmer.Confirm(ctx, term, ackedBy); err != nil {",
-				"if err := ts.n.raft.VerifyLeader().Error(); err != nil {"}},
+			Patches: []Patch{{"cluster/internal/terms/terms.go",
+				"if err := t.confirmer.Confirm(ctx, term, ackedBy); err != nil {",
+				"if err := t.raft.(interface{ VerifyLeader() raft.Future }).VerifyLeader().Error(); err != nil {"}},
 		},
 		{
 			Name: "localreads", Breaks: "a linearizable read on a follower waits for the leader's index",
 			Scenario: readAfterWrite(),
-			Patches: []Patch{{"cluster/forward.go",
-				"index, err := c.n.reader.indexes.Get(ctx)",
-				"index, err := c.n.fsm.Applied(), error(nil)"}},
+			Patches: []Patch{{"cluster/internal/route/serve.go",
+				"index, err := c.rt.reader.FromLeader(ctx)",
+				"index, err := c.rt.applied(), error(nil)"}},
 		},
 		{
 			Name: "nodedup", Breaks: "a request id names one run permanently",
@@ -163,19 +163,17 @@ func Mutants() []Mutant {
 		{
 			Name: "lonereads", Breaks: "a peer without a known leader answers no linearizable read",
 			Scenario: underFault("quorum-loss", `without a majority a linearizable read was answered with OK`),
-			Patches: []Patch{{"cluster/forward.go",
-				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == " +
-					"c.n.cfg.NodeID {\n\t\tindex, err := c.n.reader.leaderReadIndex(ctx, \"\")",
-				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treply, err := c.local(ctx, atLeast)\n\t\treturn " +
-					"reply, final, err\n\t}\n" +
-					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.reader.leaderReadIndex(ctx, \"\")"}},
+			Patches: []Patch{{"cluster/internal/route/serve.go",
+				"\tid, err := c.rt.reader.Server(ctx, hold, c.hopped)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n",
+				"\tid, err := c.rt.reader.Server(ctx, hold, c.hopped)\n\tif err != nil {\n" +
+					"\t\treply, err := c.local(ctx, atLeast)\n\t\treturn reply, final, err\n\t}\n"}},
 		},
 		{
 			Name: "staysvoter", Breaks: "a peer that left is not a voter",
 			Scenario: underFault("membership", `remove peer \S+ \(the leader: \w+\)`),
-			Patches: []Patch{{"cluster/members.go",
-				"if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
-				"if err := ctx.Err(); err != nil {"}},
+			Patches: []Patch{{"cluster/internal/members/remove.go",
+				"if err := wait.For(ctx, ms.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
+				"if err := ctx.Err(); wait.For != nil && err != nil {"}},
 		},
 		{
 			Name: "oldca", Breaks: "a CA that was removed from the file is not trusted",
