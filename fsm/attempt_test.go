@@ -25,25 +25,31 @@ func running(t *testing.T) (*fsmtest.Peer, string) {
 	return p, start(t, p, "m", "request-1", "", "plan/x").GetRunId()
 }
 
+// answer returns a wait as the executor reports it.
+func answer(of, cause string) *holdfastv1.Wait {
+	return &holdfastv1.Wait{Kind: holdfastv1.Wait_ANSWER, Subject: of, Cause: cause, Sentence: "not for the state"}
+}
+
 func TestAttemptsOfARun(t *testing.T) {
 	p, run := running(t)
 	deadline, next := timestamppb.New(p.Now.Add(time.Hour)), timestamppb.New(p.Now.Add(time.Minute))
 
 	// The intent is recorded first, with the state before the effect.
 	got := do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, Deadline: deadline, NextActionAt: next,
-		WaitingFor: "the script", EvidenceBefore: map[string]string{"boot_id": "b1"}}).(*holdfastv1.Run)
+		EvidenceBefore: map[string]string{"boot_id": "b1"}}).(*holdfastv1.Run)
 	t1 := p.View().Meta().GetNow()
 	want := getRun(t, p, run)
 	same(t, "result", want, got)
 	step := want.GetSteps()[0]
-	if want.GetPhase() != holdfastv1.Run_RUNNING || want.GetQueuePosition() != 0 || want.GetWaitingFor() != "the script" ||
+	if want.GetPhase() != holdfastv1.Run_RUNNING || want.GetQueuePosition() != 0 ||
+		want.GetWait().GetKind() != holdfastv1.Wait_STEP || want.GetWait().GetSubject() != "ssh" ||
 		step.GetState() != holdfastv1.StepStatus_RUNNING || step.GetRetryCount() != 0 {
 		t.Errorf("begun: got %v", want)
 	}
 	for what, pair := range map[string][2]*timestamppb.Timestamp{
-		"run started_at": {t1, want.GetStartedAt()}, "step started_at": {t1, step.GetStartedAt()}, "waiting_since": {t1,
-			want.GetWaitingSince()},
-		"deadline": {deadline, want.GetDeadline()}, "next_action_at": {next, want.GetNextActionAt()},
+		"run started_at": {t1, want.GetStartedAt()}, "step started_at": {t1, step.GetStartedAt()},
+		"start of the wait": {t1, want.GetWait().GetSince()},
+		"deadline":          {deadline, want.GetDeadline()}, "next_action_at": {next, want.GetNextActionAt()},
 	} {
 		same(t, what, pair[0], pair[1])
 	}
@@ -51,16 +57,18 @@ func TestAttemptsOfARun(t *testing.T) {
 		EvidenceBefore: map[string]string{"boot_id": "b1"}}, step.GetAttempts()[0])
 
 	// Progress is merged.
-	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host",
+	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Wait: answer("host", ""),
 		Evidence: map[string]string{"pid": "7", "at": "1"}, NextActionAt: deadline})
 	since := p.View().Meta().GetNow()
-	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host",
+	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Wait: answer("host", "refused"),
 		Evidence: map[string]string{"at": "2"}, Log: logAppend(run, 0, "hello\n")})
 	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1})
 	want = getRun(t, p, run)
 	same(t, "evidence", map[string]string{"pid": "7", "at": "2"}, want.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter())
-	same(t, "waiting_since of the same wait", since, want.GetWaitingSince())
-	if want.GetWaitingFor() != "the host" || want.GetNextActionAt() != nil || want.GetLogBytes() != 6 {
+	waits := answer("host", "refused") // another cause does not restart it, and its sentence is not stored
+	waits.Since, waits.Sentence = since, ""
+	same(t, "wait", waits, want.GetWait())
+	if want.GetNextActionAt() != nil || want.GetLogBytes() != 6 {
 		t.Errorf("progress: got %v", want)
 	}
 
@@ -79,9 +87,11 @@ func TestAttemptsOfARun(t *testing.T) {
 	same(t, "next_action_at", retryAt, want.GetNextActionAt())
 	if want.GetPhase() != holdfastv1.Run_RUNNING || step.GetState() != holdfastv1.StepStatus_RUNNING ||
 		step.GetMessage() != "exit 1" ||
-		want.GetWaitingFor() != "retry 1 of step ssh" || want.GetDeadline() != nil || want.GetLogBytes() != 10 {
+		want.GetDeadline() != nil || want.GetLogBytes() != 10 {
 		t.Errorf("between attempts: got %v", want)
 	}
+
+	same(t, "wait", &holdfastv1.Wait{Kind: holdfastv1.Wait_RETRY, Subject: "ssh", Number: 1, Since: t2}, want.GetWait())
 
 	// The retry succeeds, and the next step begins.
 	begin(t, p, run)
@@ -97,12 +107,14 @@ func TestAttemptsOfARun(t *testing.T) {
 		want.GetPhase() != holdfastv1.Run_RUNNING {
 		t.Errorf("after the first step: got %v", want)
 	}
+	same(t, "wait", &holdfastv1.Wait{Kind: holdfastv1.Wait_TURNSTILE, Subject: "reboot", Since: want.GetNextActionAt()},
+		want.GetWait())
 	begin(t, p, run)
 	end(t, p, run, succeeded)
 	want = getRun(t, p, run)
 	if want.GetPhase() != holdfastv1.Run_SUCCEEDED || want.GetCurrentStep() != "" || want.GetFinishedAt() == nil ||
 		want.GetError() != nil ||
-		want.GetWaitingFor() != "" || want.GetWaitingSince() != nil || want.GetDeadline() != nil ||
+		want.GetWait() != nil || want.GetDeadline() != nil ||
 		want.GetNextActionAt() != nil {
 		t.Errorf("at the end: got %v", want)
 	}
@@ -231,7 +243,7 @@ func TestAdoptedAttempt(t *testing.T) {
 		EvidenceBefore: map[string]string{"boot_id": "b1"}})
 	first := getRun(t, p, run).GetSteps()[0].GetAttempts()[0]
 	again := func() *internalv1.BeginAttempt {
-		return &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script, again",
+		return &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1,
 			EvidenceBefore: map[string]string{"boot_id": "b2"}}
 	}
 	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch) // its leader has already begun it
@@ -252,7 +264,7 @@ func TestAdoptedAttempt(t *testing.T) {
 	want.Deadline, want.EndsBy = taken.GetDeadline(), taken.GetEndsBy() // TestLeadersDoNotProlongAttempt
 	same(t, "adopted attempt", want, got.GetSteps()[0].GetAttempts()[0])
 	if got.GetSteps()[0].GetRetryCount() != 0 || len(got.GetSteps()[0].GetAttempts()) != 1 ||
-		got.GetWaitingFor() != "the script, again" {
+		got.GetWait().GetKind() != holdfastv1.Wait_STEP {
 		t.Errorf("adopted: got %v, want no retry counted", got)
 	}
 	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch)

@@ -64,12 +64,15 @@ func TestBrake(t *testing.T) {
 				return
 			}
 			start(t, p, "m-0", "late", "", "plan/x")
-			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the release of plan plan/x: "+
-				got.GetBrake().GetFailure() {
-				t.Errorf("a run that waits says %q", run.GetWaitingFor())
-			} else if e, err := p.View().RunEvents(p.View().LastRunEvent()-1, 1); err != nil ||
-				p.View().Readable(e[0].GetSnapshot()).GetWaitingFor() != run.GetWaitingFor() {
-				t.Errorf("got event %v, %v, want it to wait for %q", e, err, run.GetWaitingFor())
+			run := getRun(t, p, "run-late")
+			held := &holdfastv1.Wait{Kind: holdfastv1.Wait_BRAKE, Subject: "plan/x", Cause: got.GetBrake().GetFailure(),
+				Since: run.GetCreatedAt()}
+			same(t, "wait", held, run.GetWait())
+			if e, err := p.View().RunEvents(p.View().LastRunEvent()-1, 1); err != nil {
+				t.Error(err)
+			} else {
+				held.Sentence = "BRAKE"
+				same(t, "wait of the event", held, p.View().Readable(e[0].GetSnapshot(), kindOf).GetWait())
 			}
 			e := refused(t, p, &internalv1.BeginAttempt{RunId: "run-late", Step: tt.kind, Attempt: 1}, fsm.FailedPrecondition,
 				fsm.ReasonPlanHeld)
@@ -81,8 +84,8 @@ func TestBrake(t *testing.T) {
 			if got.GetBrake() != nil || len(got.GetRecent()) != 0 {
 				t.Errorf("after the release: %v", got)
 			}
-			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "a free slot" {
-				t.Errorf("after the release a run waits for %q", run.GetWaitingFor())
+			if run := getRun(t, p, "run-late"); run.GetWait().GetKind() != holdfastv1.Wait_QUEUE {
+				t.Errorf("after the release a run waits for %v", run.GetWait())
 			}
 			begin(t, p, "run-late")
 		})

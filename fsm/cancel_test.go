@@ -16,7 +16,7 @@ import (
 func wantCanceled(t *testing.T, p *fsmtest.Peer, run, message string) {
 	t.Helper()
 	r := getRun(t, p, run)
-	if r.GetPhase() != holdfastv1.Run_CANCELED || r.GetFinishedAt() == nil || r.GetWaitingFor() != "" ||
+	if r.GetPhase() != holdfastv1.Run_CANCELED || r.GetFinishedAt() == nil || r.GetWait() != nil ||
 		r.GetNextActionAt() != nil {
 		t.Errorf("run: got %v, want CANCELED", r)
 	}
@@ -61,14 +61,15 @@ func TestCancel(t *testing.T) {
 		begin(t, p, run)
 		r := cancel(t, p, run)
 		if r.GetPhase() != holdfastv1.Run_RUNNING || r.GetCancelRequestedAt() == nil ||
-			r.GetCancelReason() != "wrong machine" || r.GetNextActionAt().AsTime() != p.Now {
+			r.GetCancelReason() != "wrong machine" || r.GetNextActionAt().AsTime() != p.Now ||
+			r.GetWait().GetKind() != holdfastv1.Wait_STOP {
 			t.Errorf("got %v, want a request that the executor acts on now", r)
 		}
 		if m := getMachine(t, p, "m").GetStatus(); m.GetPhase() != provisioning || m.GetActiveRunId() != run {
 			t.Errorf("machine: got %v, want it to wait for the executor", m)
 		}
 		// Progress is still recorded, and a second cancel changes nothing.
-		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script to stop"})
+		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Wait: answer("host", "")})
 		before := dump(t, p)
 		if r := do(t, p, &internalv1.CancelRun{RunId: run,
 			Reason: "another"}).(*holdfastv1.Run); r.GetCancelReason() != "wrong machine" {

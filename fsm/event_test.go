@@ -19,6 +19,9 @@ import (
 // kept is the number of events that every peer keeps.
 const kept = 65536
 
+// kindOf words a wait.
+func kindOf(w *holdfastv1.Wait) string { return w.GetKind().String() }
+
 func TestEveryTransitionIsAnEvent(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
@@ -32,18 +35,18 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 		f()
 		want = append(want, &holdfastv1.RunEvent{Ts: p.View().Meta().GetNow(), Snapshot: getRun(t, p, run),
 			Message: message, Cursor: uint64(len(want) + 1), Index: p.Index})
-		switch s := want[len(want)-1].Snapshot; s.GetWaitingFor() { // reads alone know more
-		case "a free slot", "step reboot to begin":
-			s.QueuePosition = 0
-			shown := proto.CloneOf(s)
-			s.WaitingFor = "the executor"
-			same(t, message+", as it is shown", shown, p.View().Readable(s))
+		s := want[len(want)-1].Snapshot
+		s.QueuePosition = 0 // reads alone know it
+		shown := proto.CloneOf(s)
+		if s.GetWait() != nil {
+			shown.Wait.Sentence = s.GetWait().GetKind().String()
 		}
+		same(t, message+", as it is shown", shown, p.View().Readable(s, kindOf))
 	}
 	step("run created", func() { start(t, p, "m", "request-1", "", "plan/x") })
 	step("step ssh: attempt 1 begins", func() { begin(t, p, run) })
-	step("step ssh: waiting for the host", func() {
-		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host"})
+	step("", func() { // the wait has all of it
+		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Wait: answer("host", "")})
 	})
 	step("step ssh: attempt 1 adopted by the leader of term 3", func() {
 		p.Lead(3)

@@ -213,7 +213,7 @@ func TestChangedMessagesAreFound(t *testing.T) {
 		},
 		"run in an event": func(v *fsm.View, _ fsm.Result) {
 			es, _ := v.RunEvents(0, 1)
-			es[0].Snapshot.WaitingFor = "x"
+			es[0].Snapshot.Wait.Subject = "x"
 		},
 		"history": func(v *fsm.View, _ fsm.Result) {
 			for e := range v.History("m-9", 0) {

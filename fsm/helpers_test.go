@@ -132,8 +132,7 @@ func planOf(id string, kinds ...string) *holdfastv1.Plan {
 func begin(t *testing.T, p *fsmtest.Peer, run string) *holdfastv1.Run {
 	t.Helper()
 	step, n := current(t, p, run)
-	return do(t, p, &internalv1.BeginAttempt{RunId: run, Step: step, Attempt: n + 1,
-		WaitingFor: "power"}).(*holdfastv1.Run)
+	return do(t, p, &internalv1.BeginAttempt{RunId: run, Step: step, Attempt: n + 1}).(*holdfastv1.Run)
 }
 
 // end closes the open attempt of the current step.

@@ -50,7 +50,7 @@ func TestInstallSession(t *testing.T) {
 	do(t, p, say(one, "started"))
 	stage(holdfastv1.Install_INSTALLER_STARTED)
 	if m, r := getMachine(t, p, "m-1"), getRun(t, p, "run-q"); m.GetStatus().GetActiveRunId() != "run-q" ||
-		r.GetObserved() || !strings.Contains(r.GetWaitingFor(), "installer") {
+		r.GetObserved() || r.GetWait().GetValue() != "installer-started" {
 		t.Errorf("a report has made a run of its own: %v, %v", m.GetStatus(), r)
 	}
 	p.Now = p.Now.Add(fsm.InstallerSilence)
@@ -155,8 +155,9 @@ func TestBootMedium(t *testing.T) {
 		i.GetMediumServer() != "http://10.0.0.1:7404" {
 		t.Fatalf("got %v, %v, want the session with its second medium", i, err)
 	}
-	if r := getRun(t, p, "run-q"); !strings.Contains(r.GetWaitingFor(), "virtual medium") {
-		t.Errorf("the run waits for %q", r.GetWaitingFor())
+	if r := getRun(t, p, "run-q"); r.GetWait().GetKind() != holdfastv1.Wait_INSTALLER ||
+		r.GetWait().GetValue() != "virtual-medium" {
+		t.Errorf("the run waits for %v", r.GetWait())
 	}
 	do(t, p, &internalv1.ReportInstall{Sha256: two, Report: &holdfastv1.ReportInstallRequest{Status: "complete"}})
 	refused(t, p, made(fsmtest.TokenValue("three")), fsm.Aborted, fsm.ReasonNoInstall)

@@ -3,7 +3,6 @@ package fsm_test
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -89,11 +88,8 @@ func TestRampGrows(t *testing.T) {
 		got = append(got, len(begun))
 		if len(waiting) > 0 {
 			run := getRun(t, p, waiting[0])
-			want := fmt.Sprintf("a run of plan plan/image with image ubuntu to end: %d are running, and more may begin as "+
-				"runs succeed", len(begun))
-			if run.GetWaitingFor() != want {
-				t.Errorf("a run that waits has waiting_for %q, want %q", run.GetWaitingFor(), want)
-			}
+			same(t, "wait", &holdfastv1.Wait{Kind: holdfastv1.Wait_RAMP, Subject: "plan/image", Value: "ubuntu",
+				Number: int32(len(begun)), Since: run.GetCreatedAt()}, run.GetWait())
 		}
 		for _, id := range begun {
 			end(t, p, id, succeeded)
@@ -161,8 +157,8 @@ func TestRampRules(t *testing.T) {
 		if len(begun) != 7 {
 			t.Errorf("%d runs begin, want 7", len(begun))
 		}
-		if w := getRun(t, p, waiting[0]).GetWaitingFor(); !strings.Contains(w, "the limit that an operator has set") {
-			t.Errorf("waiting_for is %q, want the operator's limit", w)
+		if w := getRun(t, p, waiting[0]).GetWait(); w.GetKind() != holdfastv1.Wait_PLAN_LIMIT || w.GetNumber() != 7 {
+			t.Errorf("it waits for %v, want the operator's limit", w)
 		}
 		do(t, p, &internalv1.ReleasePlan{PlanId: "plan/image", MaxActive: proto.Int32(0)})
 		if got := limit(p, "ubuntu"); got != 5 {

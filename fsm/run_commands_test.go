@@ -58,7 +58,7 @@ func runEntries(p *fsmtest.Peer, i int) []namedEntry {
 		}
 		all = append(all,
 			namedEntry{fmt.Sprintf("BeginAttempt.%d", n+1), entryOf(p, &internalv1.BeginAttempt{RunId: run, Step: step,
-				Attempt: 1, Deadline: timestamppb.New(p.Now.Add(time.Hour)), WaitingFor: "the " + step,
+				Attempt: 1, Deadline: timestamppb.New(p.Now.Add(time.Hour)),
 				EvidenceBefore: map[string]string{"power": "on", "boot_id": "b1"}, NextActionAt: timestamppb.New(p.Now)}, nil)},
 			namedEntry{fmt.Sprintf("EndAttempt.%d", n+1), entryOf(p, &internalv1.EndAttempt{RunId: run, Step: step,
 				Attempt: 1, Outcome: succeeded, EvidenceAfter: map[string]string{"power": "on", "boot_id": "b2"},

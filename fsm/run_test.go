@@ -34,7 +34,8 @@ func TestStartRun(t *testing.T) {
 			{Name: "a", State: holdfastv1.StepStatus_WAITING, Kind: "ssh", TimeoutSeconds: 600, MaxRetries: 2},
 			{Name: "b", State: holdfastv1.StepStatus_WAITING, Kind: "repave", TimeoutSeconds: 7, MaxRetries: 0},
 		},
-		WaitingFor: "a free slot", WaitingSince: now, QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester",
+		Wait:          &holdfastv1.Wait{Kind: holdfastv1.Wait_QUEUE, Since: now},
+		QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester",
 		Effect: "erases the disk and installs ubuntu", Image: "ubuntu", Revision: p.Index}
 	same(t, "result", want, got)
 	same(t, "stored", want, getRun(t, p, "run-request-1"))

@@ -11,9 +11,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ButCause separates the wait and its last error in waiting_for.
-const ButCause = runs.ButCause
-
 // ClusterRef returns the cluster of a step: its own, else the parameter cluster_ref, else the
 // machine's, else "default".
 func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {

@@ -109,9 +109,12 @@ func TestBrakeOfPool(t *testing.T) {
 		}
 		refused(t, p, &internalv1.BeginAttempt{RunId: "run-a-5", Step: kind, Attempt: 1}, fsm.FailedPrecondition,
 			fsm.ReasonPlanHeld)
+		if got := getRun(t, p, "run-a-5").GetWait(); got.GetKind() != holdfastv1.Wait_BRAKE || got.GetPool() != "a" {
+			t.Errorf("%s: a run of the held pool waits for %v", kind, got)
+		}
 		finish(t, p, "run-b-0", succeeded)
-		if got := getRun(t, p, "run-b-1").GetWaitingFor(); got != "a free slot" {
-			t.Errorf("%s: a run of the other pool waits for %q", kind, got)
+		if got := getRun(t, p, "run-b-1").GetWait(); got.GetKind() != holdfastv1.Wait_QUEUE {
+			t.Errorf("%s: a run of the other pool waits for %v", kind, got)
 		}
 		wantAnswer(t, "release by another pool", from(p, operator("b"), &internalv1.ReleasePlan{PlanId: "plan/x"}),
 			fsm.PermissionDenied, fsm.ReasonOutOfScope)
@@ -142,7 +145,7 @@ func TestBrakeOfFleet(t *testing.T) {
 		p := tenants(t, "ssh", 8, "a", "b", "c", "d", "e", "other")
 		for _, pool := range []string{"a", "b", "c", "d", "e"} {
 			for i := range tt.fails[pool] {
-				if run := fmt.Sprintf("run-%s-%d", pool, i); getRun(t, p, run).GetWaitingFor() == "a free slot" {
+				if run := fmt.Sprintf("run-%s-%d", pool, i); getRun(t, p, run).GetWait().GetKind() == holdfastv1.Wait_QUEUE {
 					finish(t, p, run, failed)
 				}
 			}
@@ -151,7 +154,7 @@ func TestBrakeOfFleet(t *testing.T) {
 		if got.GetBrake().GetFleet() != tt.held {
 			t.Errorf("%s: got %v, want held in all pools: %t", tt.name, got.GetBrake(), tt.held)
 		}
-		if free := getRun(t, p, "run-other-0").GetWaitingFor() == "a free slot"; free == tt.held {
+		if free := getRun(t, p, "run-other-0").GetWait().GetKind() == holdfastv1.Wait_QUEUE; free == tt.held {
 			t.Errorf("%s: a run of another pool may begin: %t", tt.name, free)
 		}
 		if !tt.held {

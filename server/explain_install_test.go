@@ -29,7 +29,7 @@ func TestExplainInstall(t *testing.T) {
 	n.Do(t, &internalv1.ReportNode{RunId: "run-1", Report: &holdfastv1.ReportNodeRequest{MacAddress: macA,
 		InstallationStatus: "started"}})
 	e := why()
-	if want := n.Peer.Now.Add(2 * time.Hour); e.GetWaitingFor() != "the installer's reports" ||
+	if want := n.Peer.Now.Add(2 * time.Hour); e.GetWait().GetSentence() != "the installer's reports" ||
 		!e.GetDeadline().AsTime().Equal(want) || !e.GetNextActionAt().AsTime().Equal(want) {
 		t.Errorf("got %v, want the deadline %v", e, want)
 	}

@@ -34,7 +34,7 @@ func TestExplainMachine(t *testing.T) {
 		},
 		{
 			"running", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", ""); n.Begin(t, "run-1", 1) },
-			"one, waits for the host", "the host", "",
+			"one, waits for the ssh step", "the ssh step", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
@@ -44,7 +44,7 @@ func TestExplainMachine(t *testing.T) {
 				n.Do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,
 					Error: "no route to host"})
 				n.Begin(t, "run-1", 2)
-			}, "one, attempt 2 of 3, waits for the host", "the host", "no route to host",
+			}, "one, attempt 2 of 3, waits for the ssh step", "the ssh step", "no route to host",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
@@ -104,7 +104,7 @@ func TestExplainMachine(t *testing.T) {
 		},
 		{
 			"rma", setPhase(holdfastv1.MachineStatus_RMA),
-			"to be returned, waits for an operator", "", "",
+			"to be returned, waits for an operator", "an operator", "",
 			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine set-phase m-1 RETIRED",
 				"holdfast machine history m-1"},
 		},
@@ -123,12 +123,13 @@ func TestExplainMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := []string{e.GetSummary(), e.GetWaitingFor(), e.GetLastError(), strings.Join(e.GetSuggestions(), "\n")}
+			got := []string{e.GetSummary(), e.GetWait().GetSentence(), e.GetLastError(), strings.Join(e.GetSuggestions(), "\n")}
 			want := []string{tt.summary, tt.waiting, tt.lastError, strings.Join(tt.suggestions, "\n")}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if e.GetSince() == nil || e.GetMachineId() != "m-1" || e.GetEffectiveState() == 0 {
+			if (e.GetWait() != nil) != (e.GetWait().GetSince() != nil) ||
+				e.GetMachineId() != "m-1" || e.GetEffectiveState() == 0 {
 				t.Errorf("got %v", e)
 			}
 		})

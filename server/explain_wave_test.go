@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,17 +28,17 @@ func TestExplainWave(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine string
 		do            func()
-		want          []string // summary, waiting_for, and some suggestions
+		want          []string // summary, wait, and some suggestions
 	}{
 		{"waiting", "m-1", func() {}, []string{"idle; waits for its turn in wave w-1", "its turn in wave w-1", wave}},
 		{"active", "m-1", func() { advance("m-1", ""); n.Begin(t, "run-m-1", 1) },
-			[]string{"one, waits for the host; the run is part of wave w-1", "the host", wave}},
+			[]string{"one, waits for the ssh step; the run is part of wave w-1", "the ssh step", wave}},
 		{"succeeded", "m-1", func() { n.End(t, "run-m-1", 1, holdfastv1.Attempt_SUCCEEDED) },
 			[]string{"idle", "", history}},
 		{"refused", "m-2", func() { advance("m-2", "no BMC") },
 			[]string{"idle; wave w-1 could not start a run: no BMC", "", wave}},
 		{"a run of another", "m-3", func() { n.Start(t, "m-3", "run-o", "one"); n.Begin(t, "run-o", 1) },
-			[]string{"one, waits for the host; waits for its turn in wave w-1", "the host", wave}},
+			[]string{"one, waits for the ssh step; waits for its turn in wave w-1", "the ssh step", wave}},
 		{"ended", "m-3", func() {
 			n.End(t, "run-o", 1, holdfastv1.Attempt_SUCCEEDED)
 			n.Do(t, &internalv1.CancelWave{WaveId: "w-1"})
@@ -51,10 +50,10 @@ func TestExplainWave(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := e.GetSuggestions()
-		if diff := cmp.Diff(tt.want, []string{e.GetSummary(), e.GetWaitingFor(), s[len(s)-1]}); diff != "" {
+		if diff := cmp.Diff(tt.want, []string{e.GetSummary(), e.GetWait().GetSentence(), s[len(s)-1]}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
-		if strings.Contains(e.GetWaitingFor(), "its turn") && e.GetSince() == nil {
+		if e.GetWait() != nil && e.GetWait().GetSince() == nil {
 			t.Errorf("%s: it does not say since when", tt.name)
 		}
 	}

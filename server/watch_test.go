@@ -80,9 +80,9 @@ func TestWatchRuns(t *testing.T) {
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 }
 
-// TestWatchWaitingFor checks that events have the same waiting_for as reads, in new and old
+// TestWatchWait checks that events have the same wait as reads, with its sentence, in new and old
 // streams.
-func TestWatchWaitingFor(t *testing.T) {
+func TestWatchWait(t *testing.T) {
 	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	plan := nodetest.OnePlan("two")
@@ -93,21 +93,30 @@ func TestWatchWaitingFor(t *testing.T) {
 	all := watch(t, c, "", 0)
 	for _, tt := range []struct {
 		do   func()
+		kind holdfastv1.Wait_Kind
 		want string
 	}{
-		{func() { n.Start(t, "m-1", "run-1", "two") }, "a free slot"},
-		{func() { n.Begin(t, "run-1", 1) }, "the host"},
-		{func() { n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED) }, "step second to begin"},
+		{func() { n.Start(t, "m-1", "run-1", "two") }, holdfastv1.Wait_QUEUE, "a free slot"},
+		{func() { n.Begin(t, "run-1", 1) }, holdfastv1.Wait_STEP, "the ssh step"},
+		{func() {
+			n.Do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, Wait: &holdfastv1.Wait{
+				Kind: holdfastv1.Wait_ANSWER, Subject: "host", Cause: "refused"}})
+		}, holdfastv1.Wait_ANSWER, "the host to answer, but refused"},
+		{func() { n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED) }, holdfastv1.Wait_TURNSTILE, "step second to begin"},
 	} {
 		tt.do()
-		filter := fmt.Sprintf("waiting_for = %q", tt.want)
+		filter := fmt.Sprintf("wait.kind = %s AND wait.sentence = %q", tt.kind, tt.want)
 		got := map[string]string{}
 		for name, s := range map[string]eventStream{"a stream": all, "a new stream": watch(t, c, filter, 0)} {
 			e, err := s.Recv()
 			if err != nil {
 				t.Fatal(err)
 			}
-			got[name] = e.GetSnapshot().GetWaitingFor()
+			if m := e.GetMessage(); tt.kind == holdfastv1.Wait_ANSWER && name == "a stream" &&
+				m != "step one: waiting for "+tt.want {
+				t.Errorf("got message %q of a wait for %q", m, tt.want)
+			}
+			got[name] = e.GetSnapshot().GetWait().GetSentence()
 		}
 		run, err := c.GetRun(testCtx(t), &holdfastv1.GetRunRequest{RunId: "run-1"})
 		if err != nil {
@@ -117,10 +126,10 @@ func TestWatchWaitingFor(t *testing.T) {
 		if err != nil || len(list.GetRuns()) != 1 {
 			t.Fatalf("list of %s: got %v, %v, want one run", filter, list, err)
 		}
-		got["a read"], got["a list"] = run.GetWaitingFor(), list.GetRuns()[0].GetWaitingFor()
+		got["a read"], got["a list"] = run.GetWait().GetSentence(), list.GetRuns()[0].GetWait().GetSentence()
 		want := map[string]string{"a stream": tt.want, "a new stream": tt.want, "a read": tt.want, "a list": tt.want}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("waiting_for (-want +got):\n%s", diff)
+			t.Errorf("wait (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -196,7 +205,7 @@ func TestWatchBookmarks(t *testing.T) {
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 	s = stream(last)
 	for range 4096 {
-		n.Do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "y"})
+		n.Do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1})
 	}
 	next()
 }

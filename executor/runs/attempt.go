@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/executor/fence"
 	"github.com/holdfast-metal/holdfast/executor/step"
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 
@@ -60,6 +62,8 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	action, err := a.prepare(attemptCtx, min(timeout, step.PrepareTime)) //nolint:contextcheck // it derives from life
 	if err != nil {
 		action = func(context.Context) error { return err } // recorded as a failed attempt like any other
+	} else {
+		a.Wait = step.Wait{} // the reading has ended
 	}
 	a.runner.cfg.Boundary(BeforeIntent, a.Kind)
 	if err := a.intend(ctx, deadline); err != nil {
@@ -106,7 +110,7 @@ func (a *attempt) remainder(timeout time.Duration) time.Duration {
 // counts for all leaders together.
 func (a *attempt) bound(ctx *step.Allowance) {
 	if by := a.recorded().GetEndsBy(); a.adopted != nil && by != nil {
-		ctx.Shorten(a.Began.Add(by.AsTime().Sub(a.Run.GetWaitingSince().AsTime())))
+		ctx.Shorten(a.Began.Add(by.AsTime().Sub(a.Run.GetWait().GetSince().AsTime())))
 	}
 }
 
@@ -142,13 +146,12 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 
 // intend commits the intent.
 func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
-	a.Began, a.noted.Text = time.Now(), "the "+a.Kind
+	a.Began, a.noted = time.Now(), step.Wait{}
 	begin := &internalv1.BeginAttempt{
 		RunId:          a.Op.RunID,
 		Step:           a.Step.GetName(),
 		Attempt:        a.Op.Attempt,
 		Deadline:       at(deadline),
-		WaitingFor:     a.noted.Text,
 		EvidenceBefore: a.Before,
 		NextActionAt:   at(a.Began),
 		ReadingMs:      a.Began.Sub(a.started).Milliseconds(),
@@ -164,7 +167,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	a.runner.leave()
 	a.Run = run
 	if since := a.recorded().GetEndingSince(); since != nil {
-		a.Ending = a.Began.Add(since.AsTime().Sub(run.GetWaitingSince().AsTime()))
+		a.Ending = a.Began.Add(since.AsTime().Sub(run.GetWait().GetSince().AsTime()))
 	}
 	if a.adopted != nil && step.Presses(a.Kind) {
 		a.InFlight.Sent = a.Began
@@ -203,7 +206,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		end.Outcome = holdfastv1.Attempt_SUCCEEDED
 		a.Say("%s succeeded%s", a.Step.GetName(), step.Suffix(a.Message))
 	case errors.Is(context.Cause(a.Life), step.ErrCanceled): //nolint:contextcheck // the run's context has the cause of its end
-		end.Outcome, end.Error = holdfastv1.Attempt_CANCELED, "canceled while waiting for "+a.Waiting()
+		end.Outcome, end.Error = holdfastv1.Attempt_CANCELED, "canceled while waiting for "+describe.Wait(a.Waiting())
 		end.Message = end.GetError()
 		a.Say("%s %s", a.Step.GetName(), end.GetError())
 	default:
@@ -211,7 +214,8 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		if timedOut {
 			class = providers.Timeout
 			failure = fmt.Errorf("gave up after %s waiting for %s%s%s",
-				time.Since(a.started).Round(100*time.Millisecond), a.Waiting(), step.Cause(failure), a.leaders())
+				time.Since(a.started).Round(100*time.Millisecond), describe.Wait(a.Waiting()), step.Cause(failure),
+				a.leaders())
 		}
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, task.Truncate(task.MaxText,
 			failure.Error()), string(class)
@@ -312,14 +316,14 @@ const causeEvery = 10
 // Note implements step.Env: it records the current wait once it has lasted for NoteAfter.
 func (a *attempt) Note(ctx context.Context) error {
 	after := a.runner.cfg.NoteAfter
-	if a.Wait.Text == a.noted.Text || time.Since(a.Wait.Since) < after {
+	if proto.Equal(a.Wait.For, a.noted.For) || time.Since(a.Wait.Since) < after {
 		return nil
 	}
 	if a.Began.IsZero() {
-		a.slow.note(a.Wait.Text)
+		a.slow.note(a.Wait.For)
 		return nil
 	}
-	if a.Wait.What == a.noted.What && a.noted.Text != a.Wait.What && time.Since(a.notedAt) < causeEvery*after {
+	if a.Wait.Same(a.noted) && a.noted.For.GetCause() != "" && time.Since(a.notedAt) < causeEvery*after {
 		return nil // an error whose text changes each time must not write a log entry each time
 	}
 	return a.Record(ctx, nil)
@@ -336,7 +340,7 @@ func (a *attempt) Record(ctx context.Context, evidence map[string]string) error 
 		RunId:        a.Op.RunID,
 		Step:         a.Step.GetName(),
 		Attempt:      a.Op.Attempt,
-		WaitingFor:   task.Truncate(task.MaxText, a.Waiting()),
+		Wait:         a.Waiting(),
 		Evidence:     evidence,
 		NextActionAt: at(time.Now().Add(a.Config.PollMax)),
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -84,12 +85,12 @@ func (w *ward) run(timeout time.Duration, retries int32, actions ...string) stri
 	return w.Start("m-1", "", "p", nil).GetRunId()
 }
 
-// sees blocks until a text is visible to an operator: in waiting_for, in an attempt's error, or in
+// sees blocks until a text is visible to an operator: in its wait, in an attempt's error, or in
 // the log.
 func (w *ward) sees(run, words string) {
 	w.T.Helper()
 	w.Wait(run, "reported "+words, func(r *holdfastv1.Run) bool {
-		if strings.Contains(r.GetWaitingFor(), words) || strings.Contains(w.Log(run, "system"), words) {
+		if strings.Contains(describe.Wait(r.GetWait()), words) || strings.Contains(w.Log(run, "system"), words) {
 			return true
 		}
 		if fsm.Ended(r) {

@@ -181,17 +181,16 @@ func TestWaitHasItsReason(t *testing.T) {
 		run := l.Start("m-1", "", "p", nil)
 		time.Sleep(8 * time.Second) // sleep: fake clock
 		first, _ := l.FSM.View().Run(run.GetRunId())
-		if w := first.GetWaitingFor(); !strings.HasPrefix(w, "the host to answer, but ") ||
-			!strings.Contains(w, "read tcp 10.0.0.1->10.0.0.9:22") {
-			t.Errorf("after 8 s: got wait for %q, want the host and the error without its local port", w)
+		if w := first.GetWait(); w.GetKind() != holdfastv1.Wait_ANSWER || w.GetSubject() != "host" ||
+			!strings.Contains(w.GetCause(), "read tcp 10.0.0.1->10.0.0.9:22") {
+			t.Errorf("after 8 s: got wait %v, want the host and the error without its local port", w)
 		}
 		written := l.Written()
 		time.Sleep(time.Minute) // sleep: fake clock
 		last, _ := l.FSM.View().Run(run.GetRunId())
-		if !last.GetWaitingSince().AsTime().Equal(first.GetWaitingSince().AsTime()) ||
-			last.GetWaitingFor() == first.GetWaitingFor() {
-			t.Errorf("a minute later: got %q since %s, want a newer error of the wait since %s", last.GetWaitingFor(),
-				last.GetWaitingSince().AsTime(), first.GetWaitingSince().AsTime())
+		if !last.GetWait().GetSince().AsTime().Equal(first.GetWait().GetSince().AsTime()) ||
+			last.GetWait().GetCause() == first.GetWait().GetCause() {
+			t.Errorf("a minute later: got %v, want a newer error of %v", last.GetWait(), first.GetWait())
 		}
 		if n := l.Written() - written; n > 15 {
 			t.Errorf("got %d log entries in a minute, want about one per 10 s", n)

@@ -187,7 +187,7 @@ func TestVerifyTimesOut(t *testing.T) {
 		run := l.Ended(l.Start("m", "REPAVE", "p", nil).GetRunId())
 		if got := run.GetError(); got.GetErrorClass() != "timeout" ||
 			!strings.Contains(got.GetMessage(),
-				"gave up after 2s waiting for the node to be Ready in c: node n-1: Ready is False (KubeletNotReady): no cni") {
+				"gave up after 2s waiting for the node in c to be Ready (node n-1: Ready is False (KubeletNotReady): no cni)") {
 			t.Errorf("got error %v", got)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,7 +114,7 @@ func TestBrake(t *testing.T) {
 		t.Errorf("run of another plan: got %v, want SUCCEEDED", run)
 	}
 	run, _ := l.FSM.View().Run(held.GetRunId())
-	if run.GetPhase() != holdfastv1.Run_PENDING || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
+	if run.GetPhase() != holdfastv1.Run_PENDING || run.GetWait().GetKind() != holdfastv1.Wait_BRAKE {
 		t.Fatalf("sixth run: got %v, want it to wait for a release", run)
 	}
 	l.lead(quick()) // a new leader holds the plan too
@@ -166,7 +165,7 @@ func TestBrakeBeforeIntent(t *testing.T) {
 	for _, id := range ids {
 		if run, _ := l.FSM.View().Run(id); run.GetPhase() == holdfastv1.Run_PENDING {
 			waiting++
-			if len(run.GetSteps()[0].GetAttempts()) != 0 || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
+			if len(run.GetSteps()[0].GetAttempts()) != 0 || run.GetWait().GetKind() != holdfastv1.Wait_BRAKE {
 				t.Errorf("got run %v, want it to wait for a release", run)
 			}
 		}

@@ -4,7 +4,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/executor/task"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -17,16 +20,16 @@ type slowReading struct {
 
 	mu    sync.Mutex // held while a note is committed
 	ended bool
-	noted string
+	noted *holdfastv1.Wait
 	at    time.Time // of the last note
 }
 
-// noteSlowReading records waiting, the text of a wait, once NoteAfter has passed. stop prevents
+// noteSlowReading records a wait once NoteAfter has passed. stop prevents
 // later notes, and blocks until a note in progress is committed.
-func (a *attempt) noteSlowReading(waiting string, deadline time.Time) (stop func()) {
+func (a *attempt) noteSlowReading(w *holdfastv1.Wait, deadline time.Time) (stop func()) {
 	s := &slowReading{a: a, since: time.Now(), deadline: deadline}
 	a.slow = s
-	timer := time.AfterFunc(a.runner.cfg.NoteAfter, func() { s.note(waiting) })
+	timer := time.AfterFunc(a.runner.cfg.NoteAfter, func() { s.note(w) })
 	return func() {
 		timer.Stop()
 		s.mu.Lock()
@@ -37,20 +40,20 @@ func (a *attempt) noteSlowReading(waiting string, deadline time.Time) (stop func
 
 // note commits the wait. A wait with another error is committed less often. Nothing depends on a
 // note, so one that fails is dropped: the intent fails alike if this leader cannot commit.
-func (s *slowReading) note(waiting string) {
+func (s *slowReading) note(w *holdfastv1.Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := s.noted != "" && time.Since(s.at) < causeEvery*s.a.runner.cfg.NoteAfter
-	if s.ended || s.noted == waiting || again {
+	again := s.noted != nil && time.Since(s.at) < causeEvery*s.a.runner.cfg.NoteAfter
+	if s.ended || proto.Equal(s.noted, w) || again {
 		return
 	}
+	timed := proto.CloneOf(w)
+	timed.Since, timed.Deadline = at(s.since), at(s.deadline)
 	note := &internalv1.NoteReading{
-		RunId:      s.a.Op.RunID,
-		Step:       s.a.Step.GetName(),
-		Attempt:    s.a.Op.Attempt,
-		WaitingFor: task.Truncate(task.MaxText, waiting),
-		Since:      at(s.since),
-		Deadline:   at(s.deadline),
+		RunId:   s.a.Op.RunID,
+		Step:    s.a.Step.GetName(),
+		Attempt: s.a.Op.Attempt,
+		Wait:    timed,
 	}
 	r := s.a.runner
 	_, err := task.Propose(s.a.Term, r.proposer, r.epoch,
@@ -59,5 +62,5 @@ func (s *slowReading) note(waiting string) {
 		s.a.Logger.Debug("cannot record a slow reading", "step", s.a.Step.GetName(), "error", err)
 		return
 	}
-	s.noted, s.at = waiting, time.Now()
+	s.noted, s.at = w, time.Now()
 }

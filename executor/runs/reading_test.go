@@ -25,12 +25,14 @@ func TestSlowReading(t *testing.T) {
 		l.lead(quick())
 		began := time.Now()
 		run := l.Start("m-1", "", "p", nil).GetRunId()
-		const reading = "the BMC to answer (reading power of m-1)"
-		got := l.Wait(run, "a slow reading", func(r *holdfastv1.Run) bool { return r.GetWaitingFor() == reading })
-		if d := got.GetWaitingSince().AsTime().Sub(began); d < 0 || d > 100*time.Millisecond {
+		got := l.Wait(run, "a slow reading", func(r *holdfastv1.Run) bool {
+			w := r.GetWait()
+			return w.GetKind() == holdfastv1.Wait_READING && w.GetSubject() == "BMC" && w.GetValue() == "power of m-1"
+		})
+		if d := got.GetWait().GetSince().AsTime().Sub(began); d < 0 || d > 100*time.Millisecond {
 			t.Errorf("it waits since %s after the start, want the start of the reading", d)
 		}
-		if d := got.GetDeadline().AsTime().Sub(began).Round(time.Second); d != step.PrepareTime {
+		if d := got.GetWait().GetDeadline().AsTime().Sub(began).Round(time.Second); d != step.PrepareTime {
 			t.Errorf("got a deadline %s after the start, want %s", d, step.PrepareTime)
 		}
 		if got.GetPhase() != holdfastv1.Run_PENDING || got.GetQueuePosition() != 0 {
@@ -60,9 +62,8 @@ func TestQuickReading(t *testing.T) {
 		l.lead(quick())
 		run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 		for i, ev := range l.events(t) {
-			if s := ev.GetSnapshot(); s.GetRunId() == run.GetRunId() && s.GetDeadline() != nil &&
-				s.GetPhase() == holdfastv1.Run_PENDING {
-				t.Errorf("event %d: got a note %q of a quick reading", i, s.GetWaitingFor())
+			if s := ev.GetSnapshot(); s.GetRunId() == run.GetRunId() && s.GetWait().GetKind() == holdfastv1.Wait_READING {
+				t.Errorf("event %d: got a note %v of a quick reading", i, s.GetWait())
 			}
 		}
 	})

@@ -183,7 +183,7 @@ func TestCareStepsFail(t *testing.T) {
 			"waiting for the event log to be cleared"},
 		{"BMC that stays", &holdfastv1.ResetBmc{}, nil, fake.Faults{Lie: []string{"bmc_reset"}}, "did not go away"},
 		{"drive that stays empty", &holdfastv1.Media{Url: iso}, nil, fake.Faults{Lie: []string{"media_insert"}},
-			"waiting for the virtual drive to hold the image"},
+			"waiting for the virtual drive to be loaded"},
 		{"URL of a denied network", &holdfastv1.Media{}, map[string]string{"url": "http://169.254.169.254/x.iso"},
 			fake.Faults{}, "the URL is on a denied network"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -124,7 +125,9 @@ func once(s *holdfastv1.Step) *holdfastv1.Step {
 // whenWaiting calls do once a run waits for a condition.
 func (l *lab) whenWaiting(run, name string, do func()) {
 	l.T.Helper()
-	l.Wait(run, "waiting for "+name, func(r *holdfastv1.Run) bool { return strings.Contains(r.GetWaitingFor(), name) })
+	l.Wait(run, "waiting for "+name, func(r *holdfastv1.Run) bool {
+		return strings.Contains(describe.Wait(r.GetWait()), name)
+	})
 	do()
 }
 
@@ -184,7 +187,7 @@ func TestJoinIsEndedByNextLeader(t *testing.T) {
 			cfg.NoteAfter = 1
 			first := l.lead(cfg)
 			run := l.Start("m", "REPAVE", "p", nil).GetRunId()
-			l.whenWaiting(run, "the node to register", first.Kill)
+			l.whenWaiting(run, "to be registered", first.Kill)
 			<-first.Done
 			if diff := cmp.Diff([]string{"join c"}, b.requests()); diff != "" {
 				t.Fatalf("requests of the first leader (-want +got):\n%s", diff)
@@ -224,7 +227,7 @@ func TestJoinOverOldNode(t *testing.T) {
 	cfg.NoteAfter = 1
 	l.lead(cfg)
 	run := l.Start("m", "REPAVE", "p", nil).GetRunId()
-	l.whenWaiting(run, "the cluster to notice", func() {
+	l.whenWaiting(run, "known as gone", func() {
 		if got := b.requests(); len(got) > 0 {
 			t.Errorf("requests while the old node is Ready: got %q, want none", got)
 		}

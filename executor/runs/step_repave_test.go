@@ -36,8 +36,9 @@ func TestLongStageOfInstallIsShown(t *testing.T) {
 		l.lead(quick())
 		id := l.Start("m-1", "", "p", nil).GetRunId()
 		for _, stage := range []string{"writing the image", "booting the image"} {
-			want := "the install to finish (" + stage + ")"
-			l.Wait(id, "waiting for "+want, func(r *holdfastv1.Run) bool { return r.GetWaitingFor() == want })
+			l.Wait(id, "waiting for "+stage, func(r *holdfastv1.Run) bool {
+				return r.GetWait().GetKind() == holdfastv1.Wait_INSTALLER && r.GetWait().GetDetail() == stage
+			})
 		}
 		if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 			t.Errorf("run: got %s (%s), want SUCCEEDED", run.GetPhase(), run.GetError())

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,8 +143,8 @@ func TestSoftOffOfUnknownOutcome(t *testing.T) {
 				first := l.lead(Config{})
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				<-p.come
-				if r, _ := l.FSM.View().Run(id); !strings.Contains(r.GetWaitingFor(), "the operating system") {
-					t.Errorf("before the press: got a wait for %q", r.GetWaitingFor())
+				if r, _ := l.FSM.View().Run(id); r.GetWait().GetSubject() != "operating system" {
+					t.Errorf("before the press: got wait %v", r.GetWait())
 				}
 				first.Kill()
 				next := l.lead(Config{})

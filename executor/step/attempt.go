@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/console"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -121,13 +120,6 @@ type Attempt struct {
 	InFlight InFlight
 }
 
-// Wait is what an attempt waits for.
-type Wait struct {
-	Text  string    // with the error that prevents progress, if any
-	What  string    // without it
-	Since time.Time // when the wait for What began
-}
-
 // Action is the implementation of a step. Do carries it out and gathers the evidence. Before may be
 // nil; it observes the state that the effect will change.
 type Action struct {
@@ -140,21 +132,21 @@ type Action struct {
 // Observe observes the machine before the effect, for at most that time. slow is called with the
 // wait and its deadline, and stop when the wait has ended.
 func (a *Attempt) Observe(
-	ctx context.Context, how Action, most time.Duration, slow func(waiting string, deadline time.Time) (stop func()),
+	ctx context.Context, how Action, most time.Duration, slow func(w *holdfastv1.Wait, deadline time.Time) (stop func()),
 ) error {
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	r := describe.Reading{By: cmp.Or(how.From, "BMC"), Of: how.Reads + " of " + a.Machine.GetMachineId()}
-	a.awaits(r.WaitingFor())
+	w := firstReading(cmp.Or(how.From, bmc), how.Reads+" of "+a.Machine.GetMachineId())
+	a.awaits(w)
 	end, _ := short.Deadline()
-	defer slow(a.Wait.Text, end)()
-	err := a.Poll(short, a.Wait.Text, func(ctx context.Context) (bool, error) {
+	defer slow(w, end)()
+	err := a.Poll(short, w, func(ctx context.Context) (bool, error) {
 		seen, err := how.Before(ctx)
 		a.Before = task.Values(seen)
 		return err == nil, err
 	})
 	if err != nil && short.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("reading %s: %s did not answer within %s: %w", r.Of, r.By, rounded(most), err)
+		return fmt.Errorf("reading %s: %s did not answer within %s: %w", w.GetValue(), w.GetSubject(), rounded(most), err)
 	}
 	return err
 }
@@ -199,27 +191,4 @@ func (a *Attempt) AddEvidence(evidence map[string]string) {
 // Say writes a line to the run log, in the stream "system".
 func (a *Attempt) Say(format string, args ...any) {
 	a.Log.Write("system", fmt.Appendf(nil, format+"\n", args...))
-}
-
-// Waiting returns the text of the current wait.
-func (a *Attempt) Waiting() string {
-	if a.Wait.Text == "" {
-		return "the " + a.Kind
-	}
-	return a.Wait.Text
-}
-
-// awaits sets the text that describes the current wait. A poll may call it to be more precise than
-// its caller.
-func (a *Attempt) awaits(what string) { a.awaitsBut(what, "") }
-
-// awaitsBut is awaits with the error that prevents progress. A different error of the same wait
-// does not restart the wait.
-func (a *Attempt) awaitsBut(what, cause string) {
-	if a.Wait.What != what {
-		a.Wait.What, a.Wait.Since = what, time.Now()
-	}
-	if a.Wait.Text = what; cause != "" {
-		a.Wait.Text += fsm.ButCause + cause
-	}
 }

@@ -49,7 +49,7 @@ func (a lightStep) identify(p providers.Identifier, s *holdfastv1.Identify) Acti
 					return err
 				}
 			}
-			err = a.Poll(ctx, "the end of the light's time", func(context.Context) (bool, error) {
+			err = a.Poll(ctx, waitOf(holdfastv1.Wait_TIMER, "light"), func(context.Context) (bool, error) {
 				return !time.Now().Before(until), nil
 			})
 			if err == nil {
@@ -92,7 +92,7 @@ func (a lightStep) turnLight(ctx context.Context, p providers.Identifier, want p
 			return err
 		}
 		a.Message = "light is " + string(want)
-		err = a.Poll(ctx, "the light to be "+string(want), func(ctx context.Context) (bool, error) {
+		err = a.Poll(ctx, effect("light", string(want)), func(ctx context.Context) (bool, error) {
 			ok, err := is(ctx)
 			return ok || err == nil && got == providers.LightUnknown, err
 		})
@@ -192,7 +192,7 @@ func (a *Attempt) changeMedia(
 		if err != nil {
 			return err
 		}
-		if err := a.Poll(ctx, "the virtual drive to be empty", holds("")); err != nil || want == "" {
+		if err := a.Poll(ctx, effect("virtual drive", "empty"), holds("")); err != nil || want == "" {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (a *Attempt) changeMedia(
 	if err != nil {
 		return err
 	}
-	return a.Poll(ctx, "the virtual drive to hold the image", holds(want))
+	return a.Poll(ctx, effect("virtual drive", "loaded"), holds(want))
 }
 
 // shownURL returns a URL without the parts that may be secret: user, password and query.
@@ -284,7 +284,7 @@ func (a *Attempt) resetBMC() (Action, error) {
 func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspector) error {
 	if a.Seen[evidenceAway] == "" {
 		goes, stop := context.WithTimeout(ctx, a.Config.BMCGoes)
-		err := a.Poll(goes, "the BMC to go away", func(ctx context.Context) (bool, error) {
+		err := a.Poll(goes, effect(bmc, "away"), func(ctx context.Context) (bool, error) {
 			f, err := inspector.Inspect(ctx, a.Machine)
 			return err == nil && !f.BMCReachable, err
 		})
@@ -304,7 +304,7 @@ func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspecto
 			a.AddEvidence(map[string]string{evidenceAway: "not seen"})
 		}
 	}
-	err := a.Poll(ctx, "the BMC to answer again", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, answer(bmc, ""), func(ctx context.Context) (bool, error) {
 		f, err := inspector.Inspect(ctx, a.Machine)
 		return err == nil && f.BMCReachable, err
 	})

@@ -50,7 +50,7 @@ func (a consoleStep) console(p providers.Console, s *holdfastv1.SerialConsole) A
 		var hw io.ReadWriteCloser
 		opening, stopOpening := context.WithTimeout(ctx, consoleOpens)
 		// The previous user may be about to close it, so retry.
-		err := a.Poll(opening, "the console to open", func(opening context.Context) (bool, error) {
+		err := a.Poll(opening, effect("console", "open"), func(opening context.Context) (bool, error) {
 			// Opening uses live, not the context of the effect: the console outlives that context.
 			err := a.Effect(opening, "open the console", func(context.Context) error {
 				var err error
@@ -81,6 +81,11 @@ func (a consoleStep) console(p providers.Console, s *holdfastv1.SerialConsole) A
 	}}
 }
 
+// client returns a wait for an action of the clients of the console.
+func client(action string) *holdfastv1.Wait {
+	return &holdfastv1.Wait{Kind: holdfastv1.Wait_PERSON, Subject: "client", Value: action}
+}
+
 // copyConsole copies the output of the console to the run log and to the attached
 // clients, until the console ends.
 func (a consoleStep) copyConsole(o *console.Console, hw io.Reader) (err error) {
@@ -106,7 +111,7 @@ func (a consoleStep) copyConsole(o *console.Console, hw io.Reader) (err error) {
 // whileConsole blocks until the console is to be closed, and sets the message of the step
 // to the reason.
 func (a consoleStep) whileConsole(ctx context.Context, o *console.Console, idle time.Duration, ended chan error) error {
-	a.awaits("a client to attach to the console")
+	a.awaits(client("attach"))
 	tick := time.NewTicker(a.Config.Linger / 10)
 	defer tick.Stop()
 	for {
@@ -123,7 +128,7 @@ func (a consoleStep) whileConsole(ctx context.Context, o *console.Console, idle 
 			return nil
 		}
 		if use.Clients > 0 {
-			a.awaits("all clients to leave the console")
+			a.awaits(client("leave"))
 		}
 		if err := a.Note(ctx); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (a *Attempt) hostDead(ctx context.Context) (bool, error) {
 	}
 	var last error
 	since := time.Now()
-	err := a.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, answer(host, ""), func(ctx context.Context) (bool, error) {
 		_, last = exec.CommandStatus(ctx, a.Machine, a.Op.Token(), 0)
 		switch {
 		case last == nil, time.Since(since) >= a.deadAfter(ctx):
@@ -104,7 +104,7 @@ func (a rmaStep) beyondReach(
 ) (bool, error) {
 	var last error
 	since := time.Now()
-	err := a.Poll(ctx, "the BMC to answer", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, answer(bmc, ""), func(ctx context.Context) (bool, error) {
 		_, last = power.PowerState(ctx, a.Machine)
 		return last == nil || time.Since(since) >= a.deadAfter(ctx), last
 	})

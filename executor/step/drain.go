@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -108,7 +109,7 @@ func (a drainStep) scriptBegun(ctx context.Context) (begun bool, err error) {
 	if !ok || !a.Adopted || a.Seen["cluster"] != "" {
 		return false, nil
 	}
-	err = a.Poll(ctx, "the host to report whether the step's script was started",
+	err = a.Poll(ctx, answer(host, "start of the step's script"),
 		func(ctx context.Context) (bool, error) {
 			st, err := exec.CommandStatus(ctx, a.Machine, a.Op.Token(), 0)
 			begun = st.State != providers.WorkNone
@@ -124,7 +125,7 @@ func (a drainStep) registered(ctx context.Context, ref string) (n providers.Node
 	if !ok {
 		return n, false, nil
 	}
-	err = a.Poll(ctx, "cluster "+ref+" to answer", func(ctx context.Context) (bool, error) {
+	err = a.Poll(ctx, answer("cluster "+ref, ""), func(ctx context.Context) (bool, error) {
 		n, err = joiner.NodeStatus(ctx, a.Machine, ref)
 		if providers.WhyNotAsked(err) == providers.ClusterNotRegistered {
 			return true, nil
@@ -142,6 +143,9 @@ func (a drainStep) registered(ctx context.Context, ref string) (n providers.Node
 // run pods, as a node of another cluster.
 func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "NodeNotFound" }
 
+// drained is the value of a node without pods in a wait.
+const drained = "drained"
+
 func describeNode(n providers.NodeStatus) string {
 	if !n.Registered {
 		return "the machine has no node there" + Suffix(task.Clean(n.Message))
@@ -150,22 +154,26 @@ func describeNode(n providers.NodeStatus) string {
 }
 
 func (a drainStep) cordon(ctx context.Context, d providers.Drainer, ref string, on bool) error {
-	what, done := "cordon the node in "+ref, "cordoned in "+ref
+	what, done := "cordon the node in "+ref, "cordoned"
 	if !on {
 		what, done = "un"+what, "un"+done
 	}
-	err := a.converge(ctx, what, func(ctx context.Context) error { return d.Cordon(ctx, a.Op, a.Machine, ref, on) })
+	err := a.converge(ctx, effect(nodeIn(ref), done), what, func(ctx context.Context) error {
+		return d.Cordon(ctx, a.Op, a.Machine, ref, on)
+	})
 	if err != nil {
 		return err
 	}
 	a.AddEvidence(map[string]string{"cluster": ref})
-	a.Message = done
+	a.Message = done + " in " + ref
 	return nil
 }
 
 // converge repeats an idempotent effect until it succeeds.
-func (a drainStep) converge(ctx context.Context, what string, do func(context.Context) error) error {
-	return a.Poll(ctx, "the cluster to "+what, func(ctx context.Context) (bool, error) {
+func (a drainStep) converge(
+	ctx context.Context, w *holdfastv1.Wait, what string, do func(context.Context) error,
+) error {
+	return a.Poll(ctx, w, func(ctx context.Context) (bool, error) {
 		err := a.Effect(ctx, what, do)
 		return err == nil, err
 	})
@@ -188,7 +196,7 @@ func (a drainStep) drain(ctx context.Context, d providers.Drainer, ref string, n
 		}
 	}
 	said := ""
-	if err := a.Poll(ctx, "the pods to leave the node in "+ref, func(ctx context.Context) (bool, error) {
+	if err := a.Poll(ctx, effect(nodeIn(ref), drained), func(ctx context.Context) (bool, error) {
 		if err := a.Effect(ctx, "evict the pods of the node in "+ref, evict); err != nil {
 			return false, err
 		}
@@ -196,11 +204,11 @@ func (a drainStep) drain(ctx context.Context, d providers.Drainer, ref string, n
 			return true, nil
 		}
 		if st.Waiting != "" {
-			a.awaits(task.Clean(st.Waiting))
+			a.awaits(inDetail(nodeIn(ref), drained, st.Waiting))
 		}
 		if st.Waiting != said {
 			said = st.Waiting
-			a.Say("%d pods left; waiting for %s", st.Left, task.Clean(said))
+			a.Say("%d pods left: %s", st.Left, task.Clean(said))
 		}
 		return false, nil
 	}); err != nil {

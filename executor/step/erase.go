@@ -70,7 +70,7 @@ const maxReport = 64 << 10
 // output may be truncated, and may lack the part that was read before a takeover.
 func (a *Attempt) output(ctx context.Context, exec providers.RemoteExecutor) (string, error) {
 	var b strings.Builder
-	err := a.Poll(ctx, "the host to report the result", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, answer(host, "result"), func(ctx context.Context) (bool, error) {
 		b.Reset()
 		for offset := int64(0); b.Len() < maxReport; {
 			st, err := exec.CommandStatus(ctx, a.Machine, a.Op.Token(), offset)

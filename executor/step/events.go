@@ -106,7 +106,7 @@ func (a eventStep) clearEvents(p providers.EventLog, log string) Action {
 				if err != nil {
 					return err
 				}
-				if err := a.Poll(ctx, "the event log to be cleared", cleared); err != nil {
+				if err := a.Poll(ctx, effect("event log", "cleared"), cleared); err != nil {
 					return err
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -52,7 +53,7 @@ func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector provid
 					return err
 				}
 			}
-			return a.Poll(ctx, "the host to boot", func(ctx context.Context) (bool, error) {
+			return a.Poll(ctx, waitOf(holdfastv1.Wait_BOOT, host), func(ctx context.Context) (bool, error) {
 				done, err := a.booted(ctx, inspector)
 				if done || err != nil {
 					return done, err
@@ -87,7 +88,7 @@ func (a inbandStep) askedToReboot(
 	if !a.Adopted {
 		return false, false, nil
 	}
-	err = a.Poll(ctx, "the host to report whether it was asked to reboot", func(ctx context.Context) (bool, error) {
+	err = a.Poll(ctx, answer(host, "request to reboot"), func(ctx context.Context) (bool, error) {
 		var err error
 		if done, err = a.booted(ctx, inspector); done || err != nil {
 			return done, err

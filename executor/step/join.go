@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
-	"github.com/holdfast-metal/holdfast/providers"
-
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // evidenceToken is the evidence of the outcome of the bootstrap token of a join.
@@ -51,8 +51,7 @@ func (a joinStep) joinHost(
 	var state providers.WorkState
 	var detail string
 	joined := false
-	const first = "the cluster to answer"
-	if err := a.Poll(ctx, first, func(ctx context.Context) (_ bool, err error) {
+	if err := a.Poll(ctx, answer(cluster, ""), func(ctx context.Context) (_ bool, err error) {
 		node, err := joiner.NodeStatus(ctx, a.Machine, spec.ClusterRef)
 		if err != nil {
 			return false, err
@@ -64,7 +63,7 @@ func (a joinStep) joinHost(
 		if joined && state == providers.WorkNone {
 			old, err := a.fromBefore(ctx, node)
 			if err != nil || old {
-				a.awaits("the cluster to notice that the machine's node is gone: its data is from before the last boot")
+				a.awaits(inDetail(nodeIn(spec.ClusterRef), "known as gone", "its data is from before the last boot"))
 				return false, err
 			}
 		}
@@ -81,7 +80,7 @@ func (a joinStep) joinHost(
 		}
 	}
 	begun = a.Adopted || state != providers.WorkNone || !joined
-	return begun, a.Poll(ctx, "the node to register in "+spec.ClusterRef,
+	return begun, a.Poll(ctx, effect(nodeIn(spec.ClusterRef), "registered"),
 		func(ctx context.Context) (_ bool, err error) {
 			if state, detail, err = joiner.JoinStatus(ctx, a.Machine, token); err != nil {
 				return false, err
@@ -150,19 +149,18 @@ func (a joinStep) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpe
 // taints. It changes nothing.
 func (a joinStep) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) Action {
 	ref := a.clusterRef(s.GetClusterRef())
-	what := "the node to be Ready in " + ref
 	ready := func(ctx context.Context) error {
-		return a.Poll(ctx, what, func(ctx context.Context) (bool, error) {
+		return a.Poll(ctx, effect(nodeIn(ref), "Ready"), func(ctx context.Context) (bool, error) {
 			node, err := joiner.NodeStatus(ctx, a.Machine, ref)
 			if err != nil {
 				return false, err
 			}
 			if !node.Registered || !node.Ready {
-				a.awaits(what + Suffix(task.Clean(node.Message)))
+				a.awaits(inDetail(nodeIn(ref), "Ready", node.Message))
 				return false, nil
 			}
 			if lacks := lacking(node, s); lacks != "" {
-				a.awaits("the node to have " + lacks + " in " + ref)
+				a.awaits(inDetail(nodeIn(ref), "as required", "lacks "+lacks))
 				return false, nil
 			}
 			a.AddEvidence(nodeEvidence(ref, node))
@@ -181,7 +179,7 @@ func (a joinStep) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInC
 		// If only the step's own timeout has passed, conclude does not add the wait to the error.
 		if err != nil && short.Err() != nil && ctx.Err() == nil {
 			return providers.Errorf(providers.Timeout, "verify "+a.Machine.GetMachineId(),
-				"gave up after %s waiting for %s%s", most, a.Waiting(), Cause(err))
+				"gave up after %s waiting for %s%s", most, describe.Wait(a.Waiting()), Cause(err))
 		}
 		return err
 	}}

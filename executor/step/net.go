@@ -67,7 +67,7 @@ func (a *Attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) Ac
 
 func (c *netChange) bring(ctx context.Context, config string, rollback time.Duration) error {
 	applied := c.Adopted || c.Op.Attempt > 1 // perhaps
-	err := c.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.readStatus(ctx, applied) })
+	err := c.Poll(ctx, answer(host, ""), func(ctx context.Context) (bool, error) { return c.readStatus(ctx, applied) })
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 			return err
 		}
 	}
-	return c.Poll(ctx, "the network to answer on the new path", func(ctx context.Context) (bool, error) {
+	return c.Poll(ctx, answer("network on the new path", ""), func(ctx context.Context) (bool, error) {
 		if ok, err := c.readStatus(ctx, true); !ok {
 			return false, err
 		}
@@ -129,7 +129,7 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 			return lost
 		}
 		var answers time.Time // when the host first answered a poll
-		err := c.Poll(ctx, "the host to report whether it has the new network",
+		err := c.Poll(ctx, answer(host, "new network"),
 			func(ctx context.Context) (bool, error) {
 				if ok, err := c.readStatus(ctx, true); !ok {
 					return false, err
@@ -181,11 +181,11 @@ func (c *netChange) readStatus(ctx context.Context, applied bool) (bool, error) 
 
 // confirm confirms the configuration over the new path, with retries until the host answers there.
 func (c *netChange) confirm(ctx context.Context, token string) error {
-	what := "the new network to be confirmed"
+	at := ""
 	if c.moves {
-		what += " at " + c.there.GetSpec().GetSshEndpoint()
+		at = "at " + c.there.GetSpec().GetSshEndpoint()
 	}
-	return c.Poll(ctx, what, func(ctx context.Context) (bool, error) {
+	return c.Poll(ctx, inDetail("new network", "confirmed", at), func(ctx context.Context) (bool, error) {
 		err := c.Effect(ctx, "confirm the network configuration", func(ctx context.Context) error {
 			return c.host.ConfirmNetwork(ctx, c.Op, c.there, token)
 		})

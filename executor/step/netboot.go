@@ -50,7 +50,7 @@ func (a *Attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 			if err != nil {
 				return err
 			}
-			return a.Poll(ctx, "the boot device to read back as "+want.Mode, isSet)
+			return a.Poll(ctx, effect("boot device", want.Mode), isSet)
 		},
 	}
 }

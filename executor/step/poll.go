@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/wait"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // Poll calls cond until it returns true. Transient errors are retried until the deadline
-// and shown in the run's waiting_for; any other error fails the attempt.
-func (a *Attempt) Poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
+// and shown in the run's wait; any other error fails the attempt.
+func (a *Attempt) Poll(ctx context.Context, what *holdfastv1.Wait, cond func(context.Context) (bool, error)) error {
 	a.awaits(what)
 	p := poller{next: a.Config.PollMin, most: a.Config.PollMax}
 	var last error
@@ -29,7 +31,7 @@ func (a *Attempt) Poll(ctx context.Context, what string, cond func(context.Conte
 		switch last = err; {
 		case err != nil:
 			a.awaitsBut(what, shortError(err))
-		case a.Wait.What == what: // unless cond has set a more precise text
+		case fsm.SameWait(a.Wait.For, what): // unless cond has set a more precise one
 			a.awaits(what)
 		}
 		if err := a.Note(ctx); err != nil {
@@ -66,7 +68,7 @@ func (a *Attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 	if !a.Adopted {
 		return nil
 	}
-	return a.Poll(ctx, "the result of an effect of the earlier leader", func(ctx context.Context) (bool, error) {
+	return a.Poll(ctx, effect("effect of the earlier leader", "visible"), func(ctx context.Context) (bool, error) {
 		shown, err := cond(ctx)
 		if shown || err != nil {
 			return shown, err
@@ -77,7 +79,7 @@ func (a *Attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 	})
 }
 
-// shortError returns the text of an error for waiting_for.
+// shortError returns the text of an error as the cause of a wait.
 func shortError(err error) string {
 	return task.Truncate(300, ephemeral.ReplaceAllString(err.Error(), "$1->"))
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
-	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -37,10 +36,10 @@ func stateAfter(action providers.PowerAction) providers.PowerState {
 // presses again.
 func (a *powerStep) pressAndWait(ctx context.Context, action providers.PowerAction) error {
 	want := stateAfter(action)
-	what, shown := "the power to be "+string(want), a.is(want)
+	what, shown := effect("power", string(want)), a.is(want)
 	lost := a.press(ctx, action)
 	if lost == nil {
-		return a.Poll(ctx, describe.Accepted(what, string(action)), shown)
+		return a.Poll(ctx, accepted(what, string(action)), shown)
 	}
 	if !a.isUnknown(ctx, lost) {
 		return lost

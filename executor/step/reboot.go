@@ -106,7 +106,7 @@ func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, h
 		a.Message = "power is on: the machine is booting its installer"
 		return nil
 	}
-	err := a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
+	err := a.Poll(ctx, waitOf(holdfastv1.Wait_BOOT, host), a.bootedOrUnseen(inspector))
 	switch {
 	case err == nil || ctx.Err() == nil:
 		return err

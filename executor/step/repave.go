@@ -43,7 +43,7 @@ func (a installStep) networkBoot() (mode string) {
 	return mode
 }
 
-// longStage is how long a stage of an install lasts before it is recorded in waiting_for.
+// longStage is how long a stage of an install lasts before it is recorded in the run's wait.
 // Most stages are shorter, and each note is a log entry.
 const longStage = 10 * time.Second
 
@@ -61,7 +61,7 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 		st, err = imager.InstallStatus(ctx, a.Machine, token)
 		return err
 	}
-	if err := a.Poll(ctx, "the installer to answer", func(ctx context.Context) (bool, error) {
+	if err := a.Poll(ctx, answer("installer", ""), func(ctx context.Context) (bool, error) {
 		err := readStatus(ctx)
 		return err == nil, err
 	}); err != nil {
@@ -92,7 +92,7 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 	if a.Adopted {
 		pressed.at = a.Began
 	}
-	return a.Poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
+	return a.Poll(ctx, waitOf(holdfastv1.Wait_INSTALLER, ""), func(ctx context.Context) (bool, error) {
 		if err := readStatus(ctx); err != nil {
 			return false, err
 		}
@@ -111,11 +111,11 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 			stage, since = st.Stage, time.Now()
 			a.Say("install: %s (%d %%)", task.Clean(stage), st.Progress)
 		}
-		if waiting := "the install to finish"; stage != "" && time.Since(since) > longStage {
-			a.awaits(waiting + " (" + task.Clean(stage) + ")")
-		} else {
-			a.awaits(waiting)
+		w := waitOf(holdfastv1.Wait_INSTALLER, "")
+		if stage != "" && time.Since(since) > longStage {
+			w.Detail = task.Truncate(task.MaxText, task.Clean(stage))
 		}
+		a.awaits(w)
 		if st.Due != "" && st.State == providers.WorkRunning {
 			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.SettleTime() {
 				return false, nil

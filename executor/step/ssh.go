@@ -70,7 +70,7 @@ func (a *Attempt) command(
 		st, err = exec.CommandStatus(ctx, a.Machine, token, offset)
 		return err
 	}
-	if err := a.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+	if err := a.Poll(ctx, answer(host, ""), func(ctx context.Context) (bool, error) {
 		err := readStatus(ctx)
 		return err == nil, err
 	}); err != nil {
@@ -84,7 +84,7 @@ func (a *Attempt) command(
 			}
 		}
 	}
-	return a.Poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
+	return a.Poll(ctx, waitOf(holdfastv1.Wait_COMMAND, ""), func(ctx context.Context) (bool, error) {
 		if err := readStatus(ctx); err != nil {
 			return false, err
 		}
@@ -129,7 +129,7 @@ func (a *Attempt) unstarted(
 		return failed
 	}
 	since := time.Now()
-	err := a.Poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, answer(host, "start of the command"), func(ctx context.Context) (bool, error) {
 		err := readStatus(ctx)
 		return err == nil && (st.State != providers.WorkNone || time.Since(since) > fence.Age), err
 	})

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -49,6 +50,7 @@ func (a *Attempt) awaitTurn(ctx context.Context) error {
 	}
 	at := a.Turns.take(a.Instance, a.Machine.GetSpec().GetRack(), by)
 	extend(ctx, time.Until(at))
-	what := "its turn to be powered on (power_on_interval of provider " + a.Instance + ")"
-	return a.Poll(ctx, what, func(context.Context) (bool, error) { return !time.Now().Before(at), nil })
+	return a.Poll(ctx, waitOf(holdfastv1.Wait_STAGGER, a.Instance), func(context.Context) (bool, error) {
+		return !time.Now().Before(at), nil
+	})
 }

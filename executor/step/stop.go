@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -41,7 +42,7 @@ func (a *powerStep) powerOff(ctx context.Context, how stopping) error {
 	return a.pressAndWait(ctx, providers.ActionHardOff)
 }
 
-const waitSoftOff = "the operating system to power off"
+func waitSoftOff() *holdfastv1.Wait { return effect("operating system", "off") }
 
 // softOff requests that the operating system powers off, and waits for the grace time.
 // The request and the end of that time are recorded before the request is sent, so a new
@@ -89,7 +90,7 @@ func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool,
 // error: only an operator may decide to cut the power of a running system.
 func (a *powerStep) askOff(ctx context.Context, key string, grace time.Duration) (time.Time, error) {
 	now := time.Now()
-	a.awaits(waitSoftOff)
+	a.awaits(waitSoftOff())
 	if err := a.Record(ctx, map[string]string{key: stamp(now), evidenceSoftUntil: stamp(now.Add(grace))}); err != nil {
 		return time.Time{}, err
 	}
@@ -112,7 +113,7 @@ func (a *powerStep) wentOff(ctx context.Context, until time.Time) (off bool, err
 	isOff := a.is(providers.PowerOff)
 	softCtx, stop := context.WithDeadline(ctx, until)
 	defer stop()
-	err = a.Poll(softCtx, waitSoftOff, isOff)
+	err = a.Poll(softCtx, waitSoftOff(), isOff)
 	switch {
 	case err == nil:
 		return true, nil

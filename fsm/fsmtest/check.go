@@ -159,6 +159,11 @@ func checkRun(r *holdfastv1.Run) error {
 		(ended && r.GetPhase() != holdfastv1.Run_SUCCEEDED) != (r.GetError() != nil) {
 		add("is %s, finished at %v with error %v", r.GetPhase(), r.GetFinishedAt(), r.GetError())
 	}
+	if w := r.GetWait(); ended != (w == nil) || w != nil && (w.GetKind() == 0 || w.GetSince() == nil) {
+		add("is %s with wait %v", r.GetPhase(), w)
+	} else if w.GetSentence() != "" {
+		add("is stored with sentence %q of its wait", w.GetSentence())
+	}
 	return errors.Join(errs...)
 }
 

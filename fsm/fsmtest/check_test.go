@@ -79,6 +79,7 @@ func run(id, machine, request string, change ...func(*holdfastv1.Run)) *holdfast
 		CurrentStep: "a",
 		Steps: []*holdfastv1.StepStatus{{Name: "a", State: holdfastv1.StepStatus_RUNNING, MaxRetries: 1,
 			Attempts: []*holdfastv1.Attempt{{Number: 1, Epochs: []uint64{1}}}}}}
+	r.Wait = &holdfastv1.Wait{Kind: holdfastv1.Wait_STEP, Since: &timestamppb.Timestamp{Seconds: 1}}
 	for _, c := range change {
 		c(r)
 	}
@@ -128,7 +129,7 @@ func TestCheckFindsProblems(t *testing.T) {
 		{"nothing", nil, ""},
 		{"a run", of(), ""},
 		{"an ended run", of(func(r *holdfastv1.Run) {
-			r.Phase, r.FinishedAt = holdfastv1.Run_SUCCEEDED, &timestamppb.Timestamp{Seconds: 1}
+			r.Phase, r.FinishedAt, r.Wait = holdfastv1.Run_SUCCEEDED, &timestamppb.Timestamp{Seconds: 1}, nil
 		},
 			step(func(s *holdfastv1.StepStatus) {
 				s.State, s.Attempts[0].Outcome = holdfastv1.StepStatus_SUCCEEDED, holdfastv1.Attempt_SUCCEEDED
@@ -158,7 +159,7 @@ func TestCheckFindsProblems(t *testing.T) {
 		{"a run without an event", []proto.Message{plan, busy, r}, "last event"},
 		{"a run that went on without an event",
 			[]proto.Message{plan, busy, r,
-				event(1, run("r", "m", "q", func(r *holdfastv1.Run) { r.WaitingFor = "x" }))}, "last event"},
+				event(1, run("r", "m", "q", func(r *holdfastv1.Run) { r.CancelReason = "x" }))}, "last event"},
 		{"an attempt with a wrong number", of(step(func(s *holdfastv1.StepStatus) { s.Attempts[0].Number = 2 })), "numbered"},
 		{"two open attempts", of(step(func(s *holdfastv1.StepStatus) {
 			s.Attempts, s.RetryCount = append(s.Attempts, &holdfastv1.Attempt{Number: 2}), 1
@@ -173,8 +174,16 @@ func TestCheckFindsProblems(t *testing.T) {
 		{"a step out of turn", of(func(r *holdfastv1.Run) {
 			r.Steps = append([]*holdfastv1.StepStatus{{Name: "0", State: holdfastv1.StepStatus_WAITING}}, r.GetSteps()...)
 		}), "the one after it"},
+		{"an active run that waits for nothing", of(func(r *holdfastv1.Run) { r.Wait = nil }), "with wait <nil>"},
+		{"a wait of no kind", of(func(r *holdfastv1.Run) { r.Wait.Kind = 0 }), "with wait"},
+		{"a stored sentence", of(func(r *holdfastv1.Run) { r.Wait.Sentence = "x" }), "with sentence"},
+		{"an ended run that waits", of(step(func(s *holdfastv1.StepStatus) {
+			s.State, s.Attempts[0].Outcome = holdfastv1.StepStatus_SUCCEEDED, holdfastv1.Attempt_SUCCEEDED
+		}), func(r *holdfastv1.Run) {
+			r.Phase, r.FinishedAt = holdfastv1.Run_SUCCEEDED, &timestamppb.Timestamp{Seconds: 1}
+		}), "SUCCEEDED with wait"},
 		{"an end without a reason", of(func(r *holdfastv1.Run) {
-			r.Phase, r.FinishedAt = holdfastv1.Run_FAILED, &timestamppb.Timestamp{Seconds: 1}
+			r.Phase, r.FinishedAt, r.Wait = holdfastv1.Run_FAILED, &timestamppb.Timestamp{Seconds: 1}, nil
 		},
 			step(func(s *holdfastv1.StepStatus) { s.Attempts[0].Outcome = holdfastv1.Attempt_FAILED })), "with error"},
 	}
@@ -187,7 +196,7 @@ func TestCheckStepFindsProblems(t *testing.T) {
 	p := fsmtest.NewPeer()
 	ended := func(change ...func(*holdfastv1.Run)) *holdfastv1.Run {
 		return run("r", "m", "q", append([]func(*holdfastv1.Run){func(r *holdfastv1.Run) {
-			r.Phase, r.FinishedAt = holdfastv1.Run_SUCCEEDED, &timestamppb.Timestamp{Seconds: 1}
+			r.Phase, r.FinishedAt, r.Wait = holdfastv1.Run_SUCCEEDED, &timestamppb.Timestamp{Seconds: 1}, nil
 		}}, change...)...)
 	}
 	closed := func(r *holdfastv1.Run) { r.Steps[0].Attempts[0].Outcome = holdfastv1.Attempt_FAILED }
@@ -203,7 +212,7 @@ func TestCheckStepFindsProblems(t *testing.T) {
 		{"progress", run("r", "m", "q"), ended(closed), ""},
 		{"a compressed log", ended(), ended(func(r *holdfastv1.Run) { r.LogCompacted = true }), ""},
 		{"a run that vanishes", run("r", "m", "q"), run("r2", "m", "q"), "vanished"},
-		{"a change after the end", ended(), ended(func(r *holdfastv1.Run) { r.WaitingFor = "x" }), "after its end"},
+		{"a change after the end", ended(), ended(func(r *holdfastv1.Run) { r.CancelReason = "x" }), "after its end"},
 		{"a phase that goes back", run("r", "m", "q"),
 			run("r", "m", "q", func(r *holdfastv1.Run) { r.Phase = holdfastv1.Run_PENDING }), "went from RUNNING"},
 		{"another request", run("r", "m", "q"), run("r", "m", "q2"), "another one"},

@@ -24,6 +24,10 @@ const (
 	workAgents   = max(fsm.MaxHeartbeats, fsm.MaxExpiries)
 )
 
+func workWait() *holdfastv1.Wait {
+	return &holdfastv1.Wait{Kind: holdfastv1.Wait_EFFECT, Subject: "power"}
+}
+
 func workMachine(i int) string { return fmt.Sprintf("m-%d", i) }
 func workRun(i int) string     { return fmt.Sprintf("run-%d", i) }
 func workPool(i int) string    { return fmt.Sprintf("pool-%d", i) }
@@ -210,14 +214,13 @@ func workBases(p *Peer) map[string]proto.Message {
 		"delete_machine": &internalv1.DeleteMachine{MachineId: workMachine(0)},
 		"observe_conditions": &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{
 			MachineId: workMachine(0), Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}}}},
-		"create_plan":  &internalv1.CreatePlan{Plan: workEnumPlan()},
-		"delete_plan":  &internalv1.DeletePlan{PlanId: "plan/unused"},
-		"release_plan": &internalv1.ReleasePlan{PlanId: "plan/steps"},
-		"start_run":    start,
-		"cancel_run":   &internalv1.CancelRun{RunId: workRun(1)},
-		"begin_attempt": &internalv1.BeginAttempt{RunId: workRun(1), Step: "inspect", Attempt: 1,
-			WaitingFor: "power"},
-		"note_progress": &internalv1.NoteProgress{RunId: run, Step: step, Attempt: n, WaitingFor: "power",
+		"create_plan":   &internalv1.CreatePlan{Plan: workEnumPlan()},
+		"delete_plan":   &internalv1.DeletePlan{PlanId: "plan/unused"},
+		"release_plan":  &internalv1.ReleasePlan{PlanId: "plan/steps"},
+		"start_run":     start,
+		"cancel_run":    &internalv1.CancelRun{RunId: workRun(1)},
+		"begin_attempt": &internalv1.BeginAttempt{RunId: workRun(1), Step: "inspect", Attempt: 1},
+		"note_progress": &internalv1.NoteProgress{RunId: run, Step: step, Attempt: n, Wait: workWait(),
 			Log: &internalv1.LogAppend{RunId: run}},
 		"end_attempt": &internalv1.EndAttempt{RunId: run, Step: step, Attempt: n, Outcome: holdfastv1.Attempt_SUCCEEDED,
 			Log: &internalv1.LogAppend{RunId: run}, Inventory: &holdfastv1.HardwareInventory{}},

@@ -94,6 +94,16 @@ func (g runGenerator) someRun(v *fsm.View) *holdfastv1.Run {
 	return &holdfastv1.Run{RunId: "run-none"}
 }
 
+// wait returns a wait that an executor reports, or none. Its sentence must not be stored.
+func (g runGenerator) wait() *holdfastv1.Wait {
+	if g.rarely("the same wait") {
+		return nil
+	}
+	kinds := []holdfastv1.Wait_Kind{holdfastv1.Wait_ANSWER, holdfastv1.Wait_EFFECT, holdfastv1.Wait_BOOT}
+	return &holdfastv1.Wait{Kind: oneOf(g.draw, "kind of wait", kinds), Subject: g.id("thing", 3),
+		Cause: g.id("error", 2), Sentence: "a sentence"}
+}
+
 func (g runGenerator) cancelRun(v *fsm.View) proto.Message {
 	return &internalv1.CancelRun{RunId: g.someRun(v).GetRunId(), Reason: g.id("reason", 2)}
 }
@@ -130,10 +140,11 @@ func (g runGenerator) advance(v *fsm.View) proto.Message {
 	}
 	switch {
 	case open == nil && g.Choose("reads the machine", 5) == 0:
-		return &internalv1.NoteReading{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
-			Since: v.Meta().GetNow(), Deadline: v.Meta().GetNow()}
+		return &internalv1.NoteReading{RunId: r.GetRunId(), Step: name, Attempt: n + 1,
+			Wait: &holdfastv1.Wait{Kind: holdfastv1.Wait_READING, Subject: g.id("thing", 3), Since: v.Meta().GetNow(),
+				Deadline: v.Meta().GetNow()}}
 	case open == nil:
-		return &internalv1.BeginAttempt{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
+		return &internalv1.BeginAttempt{RunId: r.GetRunId(), Step: name, Attempt: n + 1,
 			EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)}}
 	case open.GetEpochs()[len(open.GetEpochs())-1] < v.Meta().GetEpoch():
 		return &internalv1.BeginAttempt{
@@ -143,7 +154,7 @@ func (g runGenerator) advance(v *fsm.View) proto.Message {
 			EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)},
 		}
 	case g.Choose("progress", 3) == 0:
-		return &internalv1.NoteProgress{RunId: r.GetRunId(), Step: name, Attempt: n, WaitingFor: g.id("thing", 3),
+		return &internalv1.NoteProgress{RunId: r.GetRunId(), Step: name, Attempt: n, Wait: g.wait(),
 			Evidence: map[string]string{g.id("key", 2): g.id("value", 3)}, Log: g.logAppend(r)}
 	}
 	end := &internalv1.EndAttempt{

@@ -23,7 +23,8 @@ func TestExpressions(t *testing.T) {
 		{"run list", `go-template={{range .runs}}{{.run_id}} {{.phase}};{{end}}`, "run-789 RUNNING;run-788 FAILED;\n"},
 		{"token list", "jsonpath={.tokens[0].name}", f.Tokens[0].GetName() + "\n"},
 		{"cluster status", "jsonpath=leader", "peer-1\n"},
-		{"machine why m-123", "jsonpath=waiting_for", "the installer's report\n"},
+		{"machine why m-123", "jsonpath=wait.kind", "INSTALLER\n"},
+		{"machine why m-123", "jsonpath=wait.sentence", "the installer's reports\n"},
 		{"version", "jsonpath={.client.go}", "go"},
 	} {
 		var c clitest.Command

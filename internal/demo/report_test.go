@@ -44,7 +44,8 @@ func TestReport(t *testing.T) {
 	golden(t, "report-sound.json", out.String())
 	golden(t, "summary-sound.txt", r.summary())
 
-	runs[0].Phase, runs[0].CurrentStep, runs[0].WaitingFor = holdfastv1.Run_RUNNING, "i", "the install to finish"
+	runs[0].Phase, runs[0].CurrentStep = holdfastv1.Run_RUNNING, "i"
+	runs[0].Wait = &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER}
 	r = newReport(2, runs, append(effects, effects...), failover{}, 5678*time.Millisecond)
 	out.Reset()
 	if err := r.write(&out); err != nil {

@@ -42,14 +42,14 @@ func Why(r *holdfastv1.Run) (text string, waits bool) {
 		return r.GetError().GetReason(), false
 	case r.GetPhase() >= holdfastv1.Run_SUCCEEDED:
 		return "", false
-	case r.GetQueuePosition() > 0 && WaitingFor(r) != "" && WaitingFor(r) != FreeSlot:
-		return "waiting for " + WaitingFor(r), false // its position does not matter while its plan is held
+	case r.GetQueuePosition() > 0 && r.GetWait() != nil && r.GetWait().GetKind() != holdfastv1.Wait_QUEUE:
+		return "waiting for " + Wait(r.GetWait()), false // its position does not matter while its plan is held
 	case r.GetQueuePosition() > 0:
 		return fmt.Sprintf("position %d in the queue", r.GetQueuePosition()), false
 	case r.GetCancelRequestedAt() != nil:
 		return "canceling", false
-	case r.GetWaitingFor() != "":
-		return "waiting for " + WaitingFor(r), true
+	case r.GetWait() != nil:
+		return "waiting for " + Wait(r.GetWait()), true
 	}
 	return "", false
 }
@@ -84,20 +84,6 @@ func DisksErased(r *holdfastv1.Run) string {
 		return "yes, " + by + ": " + strings.Join(each, "; ")
 	}
 	return ""
-}
-
-// FreeSlot is the wait of a run that only the limit of active runs holds back.
-const FreeSlot = "a free slot"
-
-// WaitingFor returns the event that a run waits for. The state has "the executor" for two of them.
-func WaitingFor(r *holdfastv1.Run) string {
-	switch {
-	case r.GetWaitingFor() != "the executor":
-		return r.GetWaitingFor()
-	case r.GetPhase() == holdfastv1.Run_PENDING:
-		return FreeSlot
-	}
-	return "step " + r.GetCurrentStep() + " to begin"
 }
 
 // Enum returns the name of a value; "" if it is unspecified.

@@ -24,6 +24,7 @@ func TestStep(t *testing.T) {
 }
 
 func TestWhy(t *testing.T) {
+	host := &holdfastv1.Wait{Kind: holdfastv1.Wait_ANSWER, Subject: "host"}
 	for _, tt := range []struct {
 		run   *holdfastv1.Run
 		want  string
@@ -31,13 +32,15 @@ func TestWhy(t *testing.T) {
 	}{
 		{&holdfastv1.Run{Error: &holdfastv1.RunError{Reason: "StepFailed", Message: "no answer"}}, "no answer", false},
 		{&holdfastv1.Run{Error: &holdfastv1.RunError{Reason: "StepFailed"}}, "StepFailed", false},
-		{&holdfastv1.Run{Phase: holdfastv1.Run_SUCCEEDED, WaitingFor: "a host"}, "", false},
+		{&holdfastv1.Run{Phase: holdfastv1.Run_SUCCEEDED, Wait: host}, "", false},
 		{&holdfastv1.Run{QueuePosition: 3}, "position 3 in the queue", false},
-		{&holdfastv1.Run{Phase: holdfastv1.Run_PENDING, QueuePosition: 3, WaitingFor: "the executor"},
+		{&holdfastv1.Run{Phase: holdfastv1.Run_PENDING, QueuePosition: 3,
+			Wait: &holdfastv1.Wait{Kind: holdfastv1.Wait_QUEUE}},
 			"position 3 in the queue", false},
-		{&holdfastv1.Run{Phase: holdfastv1.Run_PENDING, QueuePosition: 1, WaitingFor: "the release of plan x"},
+		{&holdfastv1.Run{Phase: holdfastv1.Run_PENDING, QueuePosition: 1, Wait: &holdfastv1.Wait{
+			Kind: holdfastv1.Wait_BRAKE, Subject: "x"}},
 			"waiting for the release of plan x", false},
-		{&holdfastv1.Run{WaitingFor: "a host"}, "waiting for a host", true},
+		{&holdfastv1.Run{Wait: host}, "waiting for the host to answer", true},
 		{&holdfastv1.Run{}, "", false},
 	} {
 		if got, waits := describe.Why(tt.run); got != tt.want || waits != tt.waits {

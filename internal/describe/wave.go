@@ -58,13 +58,14 @@ func waitsFor(w *holdfastv1.Wave, now time.Time) string {
 
 // WaveMachineWaits returns the wait of an active machine: "has waited 13s for power".
 func WaveMachineWaits(m *holdfastv1.WaveMachine, now time.Time) string {
-	switch {
-	case m.GetWaitingFor() == "":
+	switch w := m.GetWait(); {
+	case w == nil:
 		return ""
-	case m.GetWaitingSince() == nil:
-		return "waits for " + m.GetWaitingFor()
+	case w.GetSince() == nil:
+		return "waits for " + Wait(w)
+	default:
+		return "has waited " + Duration(now.Sub(w.GetSince().AsTime())) + " for " + Wait(w)
 	}
-	return "has waited " + Duration(now.Sub(m.GetWaitingSince().AsTime())) + " for " + m.GetWaitingFor()
 }
 
 // machineRun returns a machine of a wave and its run, if it has one.

@@ -28,8 +28,8 @@ func TestWave(t *testing.T) {
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPING, CancelRequestedAt: at, CancelReason: "wrong image", Active: 1},
 			"Stopping: canceled: wrong image. It starts no more runs, and waits for 1 active."},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPING, CancelRequestedAt: at, CanceledBy: "token:eve", Active: 2,
-			HoldsUp: &holdfastv1.WaveMachine{MachineId: "m-5", RunId: "run-5", WaitingFor: "the BMC to answer",
-				WaitingSince: timestamppb.New(now.Add(-50 * time.Second))}},
+			HoldsUp: &holdfastv1.WaveMachine{MachineId: "m-5", RunId: "run-5", Wait: &holdfastv1.Wait{
+				Kind: holdfastv1.Wait_ANSWER, Subject: "BMC", Since: timestamppb.New(now.Add(-50 * time.Second))}}},
 			"Stopping: canceled by token:eve, no reason was given. It starts no more runs, and waits for 2 active: " +
 				"m-5 (run-5) has waited 50s for the BMC to answer."},
 		{&holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 5, Total: 5},

@@ -3004,9 +3004,7 @@ type NoteReading struct {
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Step          string                 `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"` // that will begin
-	WaitingFor    string                 `protobuf:"bytes,4,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`       // start of the reading
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"` // of the reading
+	Wait          *v1.Wait               `protobuf:"bytes,4,opt,name=wait,proto3" json:"wait,omitempty"`        // with its start and its deadline
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3062,23 +3060,9 @@ func (x *NoteReading) GetAttempt() int32 {
 	return 0
 }
 
-func (x *NoteReading) GetWaitingFor() string {
+func (x *NoteReading) GetWait() *v1.Wait {
 	if x != nil {
-		return x.WaitingFor
-	}
-	return ""
-}
-
-func (x *NoteReading) GetSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Since
-	}
-	return nil
-}
-
-func (x *NoteReading) GetDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Deadline
+		return x.Wait
 	}
 	return nil
 }
@@ -3163,7 +3147,6 @@ type BeginAttempt struct {
 	Step           string                 `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt        int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Deadline       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	WaitingFor     string                 `protobuf:"bytes,5,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	EvidenceBefore map[string]string      `protobuf:"bytes,6,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // kept from the first intent when an attempt is adopted
 	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                                                               // now, by the leader's clock
 	ReadingMs      int64                  `protobuf:"varint,8,opt,name=reading_ms,json=readingMs,proto3" json:"reading_ms,omitempty"`                                                                                         // how long the attempt has read the machine before this intent; it began that long ago
@@ -3229,13 +3212,6 @@ func (x *BeginAttempt) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *BeginAttempt) GetWaitingFor() string {
-	if x != nil {
-		return x.WaitingFor
-	}
-	return ""
-}
-
 func (x *BeginAttempt) GetEvidenceBefore() map[string]string {
 	if x != nil {
 		return x.EvidenceBefore
@@ -3263,7 +3239,7 @@ type NoteProgress struct {
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	Step          string                 `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	WaitingFor    string                 `protobuf:"bytes,4,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	Wait          *v1.Wait               `protobuf:"bytes,4,opt,name=wait,proto3" json:"wait,omitempty"` // unset: the same as before
 	NextActionAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`
 	Evidence      map[string]string      `protobuf:"bytes,6,rep,name=evidence,proto3" json:"evidence,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // merged into evidence_after
 	Log           *LogAppend             `protobuf:"bytes,7,opt,name=log,proto3" json:"log,omitempty"`
@@ -3322,11 +3298,11 @@ func (x *NoteProgress) GetAttempt() int32 {
 	return 0
 }
 
-func (x *NoteProgress) GetWaitingFor() string {
+func (x *NoteProgress) GetWait() *v1.Wait {
 	if x != nil {
-		return x.WaitingFor
+		return x.Wait
 	}
-	return ""
+	return nil
 }
 
 func (x *NoteProgress) GetNextActionAt() *timestamppb.Timestamp {
@@ -5158,7 +5134,7 @@ var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1fproto/internal/v1/console.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1cproto/holdfast/v1/wait.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1fproto/internal/v1/console.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
 	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xad1\n" +
 	"\aCommand\x12#\n" +
@@ -5390,40 +5366,34 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\":\n" +
 	"\tCancelRun\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xdd\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"y\n" +
 	"\vNoteReading\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x1f\n" +
-	"\vwaiting_for\x18\x04 \x01(\tR\n" +
-	"waitingFor\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x126\n" +
-	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x9d\x01\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12%\n" +
+	"\x04wait\x18\x04 \x01(\v2\x11.holdfast.v1.WaitR\x04wait\"\x9d\x01\n" +
 	"\vAdvanceWave\x12\x17\n" +
 	"\awave_id\x18\x01 \x01(\tR\x06waveId\x124\n" +
 	"\x05start\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.StartRunR\x05start\x12\x18\n" +
 	"\arefusal\x18\x03 \x01(\tR\arefusal\x12%\n" +
-	"\x0erefusal_reason\x18\x04 \x01(\tR\rrefusalReason\"\xb1\x03\n" +
+	"\x0erefusal_reason\x18\x04 \x01(\tR\rrefusalReason\"\x90\x03\n" +
 	"\fBeginAttempt\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x1f\n" +
-	"\vwaiting_for\x18\x05 \x01(\tR\n" +
-	"waitingFor\x12_\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12_\n" +
 	"\x0fevidence_before\x18\x06 \x03(\v26.holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntryR\x0eevidenceBefore\x12@\n" +
 	"\x0enext_action_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fnextActionAt\x12\x1d\n" +
 	"\n" +
 	"reading_ms\x18\b \x01(\x03R\treadingMs\x1aA\n" +
 	"\x13EvidenceBeforeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfa\x02\n" +
 	"\fNoteProgress\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x1f\n" +
-	"\vwaiting_for\x18\x04 \x01(\tR\n" +
-	"waitingFor\x12@\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12%\n" +
+	"\x04wait\x18\x04 \x01(\v2\x11.holdfast.v1.WaitR\x04wait\x12@\n" +
 	"\x0enext_action_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fnextActionAt\x12L\n" +
 	"\bevidence\x18\x06 \x03(\v20.holdfast.internal.v1.NoteProgress.EvidenceEntryR\bevidence\x121\n" +
 	"\x03log\x18\a \x01(\v2\x1f.holdfast.internal.v1.LogAppendR\x03log\x1a;\n" +
@@ -5692,20 +5662,21 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*v1.Condition)(nil),            // 103: holdfast.v1.Condition
 	(*v1.HardwareInventory)(nil),    // 104: holdfast.v1.HardwareInventory
 	(*v1.Plan)(nil),                 // 105: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 106: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 107: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 108: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 109: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 110: holdfast.v1.Run
-	(*StoredToken)(nil),             // 111: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 112: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 113: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 114: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 115: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 116: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 117: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 118: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 119: holdfast.v1.ServiceState
+	(*v1.Wait)(nil),                 // 106: holdfast.v1.Wait
+	(v1.Attempt_Outcome)(0),         // 107: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 108: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 109: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 110: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 111: holdfast.v1.Run
+	(*StoredToken)(nil),             // 112: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 113: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 114: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 115: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 116: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 117: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 118: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 119: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 120: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
@@ -5806,43 +5777,43 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	105, // 95: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
 	62,  // 96: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
 	105, // 97: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	66,  // 98: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
-	66,  // 99: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
-	26,  // 100: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
-	66,  // 101: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	63,  // 102: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	66,  // 103: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	106, // 98: holdfast.internal.v1.NoteReading.wait:type_name -> holdfast.v1.Wait
+	26,  // 99: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
+	66,  // 100: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	63,  // 101: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	66,  // 102: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	106, // 103: holdfast.internal.v1.NoteProgress.wait:type_name -> holdfast.v1.Wait
 	66,  // 104: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
 	64,  // 105: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
 	35,  // 106: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	106, // 107: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	107, // 107: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
 	65,  // 108: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
 	66,  // 109: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
 	35,  // 110: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
 	104, // 111: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	107, // 112: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	108, // 113: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	108, // 112: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	109, // 113: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
 	35,  // 114: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	109, // 115: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	110, // 115: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
 	40,  // 116: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	110, // 117: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	111, // 117: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
 	40,  // 118: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
 	0,   // 119: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
 	40,  // 120: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	109, // 121: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	111, // 122: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	112, // 123: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	111, // 124: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	113, // 125: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	113, // 126: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	114, // 127: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	115, // 128: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	116, // 129: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	116, // 130: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	117, // 131: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	118, // 132: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	119, // 133: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	118, // 134: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	110, // 121: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	112, // 122: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	113, // 123: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	112, // 124: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	114, // 125: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	114, // 126: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	115, // 127: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	116, // 128: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	117, // 129: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	117, // 130: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	118, // 131: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	119, // 132: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	120, // 133: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	119, // 134: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
 	60,  // 135: holdfast.internal.v1.CompareClocks.readings:type_name -> holdfast.internal.v1.ClockReading
 	66,  // 136: holdfast.internal.v1.ClockReading.at:type_name -> google.protobuf.Timestamp
 	66,  // 137: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp

@@ -51,7 +51,9 @@ func labWith(t *testing.T, set *providers.Set) *apitest.Lab {
 		Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
 	l.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", PlanId: "plan/repave-join",
 		Type: "REPAVE", DefaultTimeoutSeconds: 60})
-	l.Do(&internalv1.BeginAttempt{RunId: "run-1", Step: "set-netboot", Attempt: 1, WaitingFor: "the BMC"})
+	l.Do(&internalv1.BeginAttempt{RunId: "run-1", Step: "set-netboot", Attempt: 1})
+	l.Do(&internalv1.NoteProgress{RunId: "run-1", Step: "set-netboot", Attempt: 1,
+		Wait: &holdfastv1.Wait{Kind: holdfastv1.Wait_ANSWER, Subject: "BMC"}})
 	appendLog(l, "hello \x1b[31m"+evil+"\n")
 	return l
 }

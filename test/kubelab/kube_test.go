@@ -121,7 +121,7 @@ func TestMachineInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Ready()
-	s.waits(run, "label rack=r7")
+	s.waits(run, "lacks label rack=r7")
 	label := map[string]any{"metadata": map[string]any{"labels": map[string]string{"rack": "r7"}}}
 	plane.Must(http.MethodPatch, "/api/v1/nodes/m-1", "application/merge-patch+json", label, nil)
 	r := s.ended(run, holdfastv1.Run_SUCCEEDED)

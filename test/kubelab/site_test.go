@@ -152,8 +152,8 @@ func (s *site) waits(id string, words ...string) {
 	s.until(fmt.Sprint("run ", id, " waits for ", words), func() error {
 		r := s.run(id)
 		for _, w := range words {
-			if !strings.Contains(r.GetWaitingFor(), w) {
-				return fmt.Errorf("run is %s and waits for %q\n%s", r.GetPhase(), r.GetWaitingFor(), s.log(id))
+			if !strings.Contains(r.GetWait().GetSentence(), w) {
+				return fmt.Errorf("run is %s and waits for %q\n%s", r.GetPhase(), r.GetWait().GetSentence(), s.log(id))
 			}
 		}
 		return nil

@@ -212,7 +212,7 @@ func (l *Lab) Start(ctx context.Context, machine, plan string) (*holdfastv1.Run,
 func (l *Lab) Ended(ctx context.Context, id string, want holdfastv1.Run_Phase) error {
 	run, err := l.Client.WaitRun(ctx, id)
 	if err != nil {
-		return fmt.Errorf("wait for run %s, %s, waiting for %q: %w", id, run.GetPhase(), run.GetWaitingFor(), err)
+		return fmt.Errorf("wait for run %s, %s, waiting for %q: %w", id, run.GetPhase(), run.GetWait().GetSentence(), err)
 	}
 	if run.GetPhase() != want {
 		return fmt.Errorf("run %s of %s is %s, want %s: %v", id, run.GetPlanId(), run.GetPhase(), want, run.GetError())

@@ -90,7 +90,7 @@ func TestOpenAttemptContinuesOnSinglePeer(t *testing.T) {
 			}
 			clustertest.Eventually(t, 30*time.Second, "the end of the run", func() error {
 				if run, _ := self.FSM.View().Run("run-1"); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					return fmt.Errorf("run is %s: %s", run.GetPhase(), run.GetWaitingFor())
+					return fmt.Errorf("run is %s: %v", run.GetPhase(), run.GetWait())
 				}
 				return nil
 			})

@@ -243,8 +243,8 @@ func (s *site) succeeded(ctx context.Context, b *box) {
 	s.t.Helper()
 	r, err := s.client.WaitRun(ctx, b.run)
 	if err != nil || r.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		s.t.Fatalf("run %s of %s: %v, %s, waits for %s\n%s\n%v\n%s\n%s", b.run, b.id, err, r.GetPhase(), r.GetWaitingFor(),
-			prototext.Format(r.GetError()), s.install(b), s.log(b.run), s.console(b))
+		s.t.Fatalf("run %s of %s: %v, %s, waits for %s\n%s\n%v\n%s\n%s", b.run, b.id, err, r.GetPhase(),
+			r.GetWait().GetSentence(), prototext.Format(r.GetError()), s.install(b), s.log(b.run), s.console(b))
 	}
 }
 

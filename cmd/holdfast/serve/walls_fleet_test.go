@@ -152,8 +152,9 @@ func (f *fleet) furnish(o tenant) {
 	f.fail(by, o.machine(), o.run(), o)
 	f.DoAs(by, &internalv1.StartRun{RunId: o.activeRun(), MachineId: o.busy(), RequestId: "req-busy-" + o.name,
 		PlanId: "one", DefaultTimeoutSeconds: 60, CheckedProvider: "fake"})
-	f.DoAs("system", &internalv1.BeginAttempt{RunId: o.activeRun(), Step: "ssh", Attempt: 1,
-		WaitingFor: "host of " + o.name})
+	f.DoAs("system", &internalv1.BeginAttempt{RunId: o.activeRun(), Step: "ssh", Attempt: 1})
+	f.DoAs("system", &internalv1.NoteProgress{RunId: o.activeRun(), Step: "ssh", Attempt: 1,
+		Wait: &holdfastv1.Wait{Kind: holdfastv1.Wait_ANSWER, Subject: "host of " + o.name}})
 	f.DoAs("system", &internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: o.activeRun(),
 		Chunks: []*holdfastv1.LogChunk{{Stream: "stdout", Data: []byte("log of " + o.name)}}}}})
 	f.DoAs(by, &internalv1.StartRun{RunId: "run-console-" + o.name, MachineId: o.busy(),
@@ -173,7 +174,7 @@ func (f *fleet) fail(by, machine, run string, o tenant) {
 	f.Helper()
 	f.DoAs(by, &internalv1.StartRun{RunId: run, MachineId: machine, RequestId: "req-" + run, PlanId: "one",
 		DefaultTimeoutSeconds: 60, CheckedProvider: "fake"})
-	f.DoAs("system", &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "host of " + o.name})
+	f.DoAs("system", &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
 	f.DoAs("system", &internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: run,
 		Chunks: []*holdfastv1.LogChunk{{Stream: "stdout", Data: []byte("log of " + o.name)}}}}})
 	f.DoAs("system", &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,

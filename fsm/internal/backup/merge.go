@@ -140,7 +140,7 @@ func keepRequests(t *core.Tx, s, now *core.State, why string) {
 		if !lifecycle.Ended(run) {
 			run.Phase, run.FinishedAt = holdfastv1.Run_FAILED, t.Now
 			run.Error = &holdfastv1.RunError{Reason: runs.ReasonRestored, Message: why, Step: run.GetCurrentStep()}
-			run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
+			run.Wait, run.Deadline, run.NextActionAt = nil, nil, nil
 		}
 		run.Steps, run.LogBytes, run.LogConcurrentBytes, run.LogTruncated, run.LogCompacted = nil, 0, 0, false, false
 		run.Archive, run.Revision = &holdfastv1.RunArchive{ArchivedAt: t.Now, DroppedAt: t.Now}, t.Index

@@ -46,7 +46,7 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE",
 		Observed: true, Phase: holdfastv1.Run_RUNNING, Pool: m.GetSpec().GetPool(),
 		CurrentStep: runs.ObservedStep, CreatedAt: t.Now, StartedAt: t.Now, Principal: t.Command.GetPrincipal(),
-		WaitingFor: "the installer's reports", WaitingSince: t.Now, MachinePhaseBefore: m.GetStatus().GetPhase(),
+		MachinePhaseBefore: m.GetStatus().GetPhase(),
 		Steps: []*holdfastv1.StepStatus{
 			{
 				Name:       runs.ObservedStep,
@@ -65,6 +65,7 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 			t.Plans.Put(plan)
 		}
 	}
+	runs.Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER, Value: "reports"})
 	run.Steps[0].TimeoutSeconds = silenceLimit(t, run)
 	renewInstall(t, run)
 	m.Status.ActiveRunId = runID
@@ -126,9 +127,7 @@ func observedRetry(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why s
 	runs.LogObserved(t, run, msg)
 	step.Attempts = append(step.GetAttempts(), observedAttempt(t, a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
-	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed",
-		a.GetNumber(), lifecycle.MaxInstallAttempts)
-	run.WaitingSince = t.Now
+	runs.Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER, Value: "retry", Number: a.GetNumber()})
 	runs.PutRun(t, run, msg)
 	return stored(t, m)
 }

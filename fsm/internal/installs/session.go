@@ -4,7 +4,6 @@
 package installs
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -80,9 +79,9 @@ func OpenInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *r
 
 func lastOf(sums [][]byte, n int) [][]byte { return sums[max(0, len(sums)-n):] }
 
-// stage moves a session to a stage, stores it and updates the run's waiting_for. The session
-// must not change any more.
-func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
+// stage moves a session to a stage, stores it and makes the run wait for the next one. The session
+// must not change any more. The event has a message only if something else has happened.
+func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, happened string) {
 	i := s.GetInstall()
 	i.Stage, i.StageSince = stage, t.Now
 	t.Installs.Put(s)
@@ -91,9 +90,11 @@ func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Sta
 		return
 	}
 	run = shallow.Run(run)
-	run.WaitingFor, run.WaitingSince = sessions.InstallStage(i), t.Now
-	runs.PutRun(t, run,
-		fmt.Sprintf("step %s: %s", i.GetStep(), cmp.Or(what, "waiting for "+sessions.InstallStage(i))))
+	runs.Await(t, run, sessions.InstallWait(i))
+	if happened != "" {
+		happened = fmt.Sprintf("step %s: %s", i.GetStep(), happened)
+	}
+	runs.PutRun(t, run, happened)
 }
 
 // BootInstall records that a machine has requested its boot script, and the token in it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -83,9 +82,10 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	// A held plan does not stop runs that have begun, because they may be in the middle of an
 	// effect.
 	plan, _ := t.Plans.Get(run.GetPlanId())
-	if held := heldBy(t.State, plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
-		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonPlanHeld, "run %s waits for %s",
-			run.GetRunId(), held)
+	if held := heldBy(t.State, plan, run); held != nil && run.GetPhase() == holdfastv1.Run_PENDING {
+		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonPlanHeld,
+			"run %s must not begin yet: the %s of plan %s holds it%s",
+			run.GetRunId(), held.GetKind(), held.GetSubject(), suffix(held.GetCause()))
 	}
 	if !lifecycle.Open(last) {
 		if err := checkErases(t, plan, run, step); err != nil {
@@ -121,10 +121,18 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	if step.GetState() == holdfastv1.StepStatus_WAITING {
 		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, began
 	}
-	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.Now
+	Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_STEP, Subject: step.GetKind()})
 	run.Deadline, run.NextActionAt = shownDeadline(lifecycle.LastAttempt(step), c), c.GetNextActionAt()
 	PutRun(t, run, msg)
 	return run, nil
+}
+
+// suffix returns a cause as the end of a text.
+func suffix(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return ": " + cause
 }
 
 // maxReading bounds how long before its intent an attempt may have begun.
@@ -165,7 +173,7 @@ func OpenAttempt(
 
 // NoteProgress records the evidence and the wait of an open attempt.
 func NoteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *refusal.Error) {
-	run, step, a, err := OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
+	run, _, a, err := OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
@@ -173,25 +181,10 @@ func NoteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *ref
 		return nil, err
 	}
 	mergeEvidence(a, c.GetEvidence())
-	if c.GetWaitingFor() != "" && run.GetWaitingFor() != c.GetWaitingFor() {
-		if !sameWait(run.GetWaitingFor(), c.GetWaitingFor()) {
-			run.WaitingSince = t.Now
-		}
-		run.WaitingFor = c.GetWaitingFor()
-	}
+	observedWait(t, run, c.GetWait())
 	run.NextActionAt = c.GetNextActionAt()
-	PutRun(t, run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
+	putWait(t, run)
 	return run, nil
-}
-
-// ButCause separates the wait and its last error in waiting_for.
-const ButCause = ", but "
-
-// sameWait reports whether two texts describe the same wait. Errors in them do not count.
-func sameWait(a, b string) bool {
-	a, _, _ = strings.Cut(a, ButCause)
-	b, _, _ = strings.Cut(b, ButCause)
-	return a == b
 }
 
 // mergeEvidence adds evidence to that of an attempt. Beyond the limit, only known keys change.
@@ -254,8 +247,8 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 			fleet.NoteFailedInstall(m, a.GetNumber(), c.GetError())
 			fleet.PutMachine(t, m)
 		}
-		run.WaitingFor = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName())
-		run.WaitingSince, run.NextActionAt = t.Now, c.GetRetryAt()
+		Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_RETRY, Subject: step.GetName(), Number: a.GetNumber()})
+		run.NextActionAt = c.GetRetryAt()
 		PutRun(t, run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
 	default:
 		EndStep(t, step, holdfastv1.StepStatus_FAILED)
@@ -279,7 +272,8 @@ func StepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus)
 	for _, next := range run.GetSteps() {
 		if next.GetState() == holdfastv1.StepStatus_WAITING {
 			run.CurrentStep = next.GetName()
-			run.WaitingFor, run.WaitingSince, run.NextActionAt = atExecutor, t.Now, t.Now
+			Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_TURNSTILE, Subject: next.GetName()})
+			run.NextActionAt = t.Now
 			PutRun(t, run, fmt.Sprintf("step %s succeeded", step.GetName()))
 			return
 		}

@@ -28,7 +28,8 @@ func CancelRun(t *core.Tx, c *internalv1.CancelRun) (*holdfastv1.Run, *refusal.E
 		FinishRun(t, run, holdfastv1.Run_CANCELED, canceledError(run))
 		return run, nil
 	}
-	run.WaitingFor, run.WaitingSince, run.NextActionAt = "the current attempt to stop", t.Now, t.Now
+	Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_STOP, Subject: run.GetCurrentStep()})
+	run.NextActionAt = t.Now
 	PutRun(t, run, "cancel requested")
 	return run, nil
 }

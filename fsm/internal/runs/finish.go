@@ -16,7 +16,7 @@ import (
 // changes.
 func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
 	run.Phase, run.FinishedAt, run.Error = phase, t.Now, failure
-	run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
+	run.Wait, run.Deadline, run.NextActionAt = nil, nil, nil
 	msg := "run " + strings.ToLower(phase.String())
 	if failure != nil {
 		msg += ": " + failure.GetMessage()

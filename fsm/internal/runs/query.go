@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"cmp"
 	"iter"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
@@ -9,14 +8,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-)
-
-const (
-	// atExecutor is the stored text of a run that waits for the executor: in the queue, or between
-	// two steps. It must never change, because peers of all builds store it.
-	atExecutor = "the executor"
-	// freeSlot is the text of a queued run that nothing else holds.
-	freeSlot = "a free slot"
 )
 
 // ByRequest returns the run of a request id.
@@ -32,48 +23,21 @@ func ByRequest(s *core.State, machineID, requestID string) (*holdfastv1.Run, boo
 // withQueue returns a run with the fields that are computed on read.
 func withQueue(s *core.State, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
-		return readable(run)
-	}
-	run = shallow.Run(run)
-	plan, _ := s.Plans.Get(run.GetPlanId())
-	held := heldBy(s, plan, run)
-	if held == "" && run.GetDeadline() != nil { // its machine is being read: see NoteReading
 		return run
+	}
+	held := withHold(s, run, run)
+	if held == run && run.GetWait().GetKind() == holdfastv1.Wait_READING {
+		return run // it has left the queue
 	}
 	position, newest := s.Runs.IsLast(schema.RunsPending, run.GetRunId())
 	if !newest { // most are, when they start
 		position = 1 + s.Runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId()))
 	}
-	run.QueuePosition = int32(position)
-	run.WaitingFor = cmp.Or(held, freeSlot)
-	return run
-}
-
-// readable returns a run that names what it waits for, where the state has atExecutor.
-func readable(run *holdfastv1.Run) *holdfastv1.Run {
-	if run.GetWaitingFor() != atExecutor {
-		return run
+	if held == run {
+		held = shallow.Run(run)
 	}
-	run = shallow.Run(run)
-	run.WaitingFor = freeSlot
-	if run.GetPhase() != holdfastv1.Run_PENDING {
-		run.WaitingFor = "step " + run.GetCurrentStep() + " to begin"
-	}
-	return run
-}
-
-// Readable returns a state of a run, such as that of an event, with waiting_for as Run returns it.
-// It has no position in the queue, which changes without an event.
-func (v *View) Readable(run *holdfastv1.Run) *holdfastv1.Run {
-	shown := readable(run)
-	if shown == run || run.GetPhase() != holdfastv1.Run_PENDING {
-		return shown
-	}
-	if now, ok := v.s.Runs.Get(run.GetRunId()); ok && now.GetPhase() == holdfastv1.Run_PENDING {
-		plan, _ := v.s.Plans.Get(run.GetPlanId())
-		shown.WaitingFor = cmp.Or(heldBy(v.s, plan, now), freeSlot)
-	}
-	return shown
+	held.QueuePosition = int32(position)
+	return held
 }
 
 // Run returns a run with its position in the queue.

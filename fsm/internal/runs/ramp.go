@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -43,37 +42,6 @@ func rampLimit(p *holdfastv1.Plan, c schema.Cohort) int {
 		return int(p.GetRamps()[i].GetLimit())
 	}
 	return rampFirst
-}
-
-// heldBy returns the reason why a pending run must wait: the release of its plan, or a place
-// in the ramp. It returns "" if the run may begin. The plan may be nil.
-func heldBy(s *core.State, p *holdfastv1.Plan, run *holdfastv1.Run) string {
-	if b := plans.BrakeOf(p, run.GetPool()); b != nil {
-		in := ""
-		if b.GetPool() != "" {
-			in = " in pool " + b.GetPool()
-		}
-		return "the release of plan " + p.GetPlanId() + in + ": " + b.GetFailure()
-	}
-	c := schema.CohortOf(run)
-	what := "plan " + c.Plan
-	if c.Image != "" {
-		what += " with image " + c.Image
-	}
-	if most := int(p.GetMaxActive()); most > 0 {
-		if runningCount(s, c.FleetKey()) < most {
-			return ""
-		}
-		return fmt.Sprintf("a run of %s to end: %d are running, the limit that an operator has set", what, most)
-	}
-	limit := rampLimit(p, c)
-	if limit == 0 || runningCount(s, c.Key()) < limit {
-		return ""
-	}
-	if c.Pool != "" {
-		what += " in pool " + c.Pool
-	}
-	return fmt.Sprintf("a run of %s to end: %d are running, and more may begin as runs succeed", what, limit)
 }
 
 // noteRamp updates the ramp after a run has ended, and holds the plan if its runs fail on one

@@ -1,11 +1,10 @@
 package runs
 
 import (
-	"fmt"
-
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -27,8 +26,8 @@ func NoteReading(t *core.Tx, c *internalv1.NoteReading) (*holdfastv1.Run, *refus
 			"attempt %d of step %q of run %s is not the next one: the last one is %d (%s)",
 			c.GetAttempt(), step.GetName(), run.GetRunId(), last.GetNumber(), last.GetOutcome())
 	}
-	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), c.GetSince()
-	run.Deadline, run.NextActionAt = c.GetDeadline(), nil
-	PutRun(t, run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
+	run.Wait, run.NextActionAt = shallow.Wait(c.GetWait()), nil
+	run.Wait.Kind, run.Wait.Sentence = holdfastv1.Wait_READING, ""
+	putWait(t, run)
 	return run, nil
 }

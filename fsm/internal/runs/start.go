@@ -105,7 +105,8 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if err := checkImageArch(t, m, plan, run); err != nil {
 		return nil, err
 	}
-	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
+	run.CreatedAt, run.Principal = t.Now, t.Command.GetPrincipal()
+	Await(t, run, &holdfastv1.Wait{Kind: holdfastv1.Wait_QUEUE})
 	run.MachinePhaseBefore, run.Concurrent, run.Pool = m.GetStatus().GetPhase(), concurrent, m.GetSpec().GetPool()
 	if !concurrent {
 		m = shallow.Machine(m)
@@ -194,15 +195,14 @@ func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *refusal.Error {
 // newRun returns a run with all its steps WAITING, with their timeouts and retries.
 func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 	run := &holdfastv1.Run{
-		RunId:      c.GetRunId(),
-		MachineId:  c.GetMachineId(),
-		RequestId:  c.GetRequestId(),
-		Type:       c.GetType(),
-		PlanId:     plan.GetPlanId(),
-		Phase:      holdfastv1.Run_PENDING,
-		Params:     c.GetParams(),
-		WaitingFor: atExecutor,
-		Effect:     plans.EffectOf(plan, c.GetParams()).Text,
+		RunId:     c.GetRunId(),
+		MachineId: c.GetMachineId(),
+		RequestId: c.GetRequestId(),
+		Type:      c.GetType(),
+		PlanId:    plan.GetPlanId(),
+		Phase:     holdfastv1.Run_PENDING,
+		Params:    c.GetParams(),
+		Effect:    plans.EffectOf(plan, c.GetParams()).Text,
 	}
 	room := make([]holdfastv1.StepStatus, len(plan.GetSteps())) // one allocation for all
 	run.Steps = make([]*holdfastv1.StepStatus, 0, len(room))

@@ -61,28 +61,16 @@ func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
 	return false
 }
 
-// InstallStage returns the text for the next event that a session waits for.
-func InstallStage(i *holdfastv1.Install) string {
-	switch i.GetStage() {
-	case holdfastv1.Install_WAITING_FOR_PXE:
-		if len(i.GetMediumSha256()) > 0 {
-			return "the installer to start from the virtual medium"
-		}
-		return "the machine to ask for its boot script"
-	case holdfastv1.Install_BOOTED_IPXE:
-		return "the installer to start"
-	case holdfastv1.Install_INSTALLER_STARTED:
-		return "the installer to write the image"
-	case holdfastv1.Install_WRITING:
-		return "the image to be written"
-	case holdfastv1.Install_COMPLETE:
-		return "the machine to boot from its disk"
-	case holdfastv1.Install_BOOTED_DISK:
-		return "nothing: the installed system was seen"
-	case holdfastv1.Install_FAILED:
-		return "nothing: the install has failed"
+// StageMedium is the stage of a wait for a machine that boots a virtual medium.
+const StageMedium = "virtual-medium"
+
+// InstallWait returns the wait for the end of a session's stage.
+func InstallWait(i *holdfastv1.Install) *holdfastv1.Wait {
+	at := StageName(i.GetStage())
+	if i.GetStage() == holdfastv1.Install_WAITING_FOR_PXE && len(i.GetMediumSha256()) > 0 {
+		at = StageMedium
 	}
-	return "nothing"
+	return &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER, Value: at}
 }
 
 // StageName returns a stage as text: waiting-for-pxe.

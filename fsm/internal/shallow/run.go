@@ -37,8 +37,7 @@ func Run(r *holdfastv1.Run) *holdfastv1.Run {
 		FinishedAt:         r.FinishedAt,
 		Params:             r.Params,
 		Error:              r.Error,
-		WaitingFor:         r.WaitingFor,
-		WaitingSince:       r.WaitingSince,
+		Wait:               r.Wait,
 		Deadline:           r.Deadline,
 		NextActionAt:       r.NextActionAt,
 		QueuePosition:      r.QueuePosition,
@@ -57,6 +56,23 @@ func Run(r *holdfastv1.Run) *holdfastv1.Run {
 		Effect:             r.Effect,
 		Pool:               r.Pool,
 		Image:              r.Image,
+	}
+}
+
+// Wait returns a copy of a wait, or an empty one of nil.
+func Wait(w *holdfastv1.Wait) *holdfastv1.Wait {
+	return &holdfastv1.Wait{
+		Kind:     w.GetKind(),
+		Subject:  w.GetSubject(),
+		Value:    w.GetValue(),
+		Detail:   w.GetDetail(),
+		Cause:    w.GetCause(),
+		Press:    w.GetPress(),
+		Number:   w.GetNumber(),
+		Pool:     w.GetPool(),
+		Since:    w.GetSince(),
+		Deadline: w.GetDeadline(),
+		Sentence: w.GetSentence(),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // that it is not the original.
 func TestCopiesAreWhole(t *testing.T) {
 	whole(t, Run)
+	whole(t, Wait)
 	whole(t, Step)
 	whole(t, Attempt)
 	whole(t, Machine)

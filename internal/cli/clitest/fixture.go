@@ -28,7 +28,7 @@ func Fixture() *Cluster {
 		Why: &holdfastv1.MachineExplanation{
 			MachineId: "m-123", EffectiveState: holdfastv1.EffectiveState_PROVISIONING, Banners: []string{"Degraded: FanFailed"},
 			Summary: "its run waits for the installer", RunId: "run-789", Step: "repave-os", Attempt: 2,
-			WaitingFor: "the installer's report", Since: Ago(3 * time.Minute), Deadline: Ago(-12 * time.Minute),
+			Wait: fixtureWait(), Deadline: Ago(-12 * time.Minute),
 			NextActionAt: Ago(-20 * time.Second),
 			LastError:    "the installer did not report in time", Suggestions: []string{"holdfast run logs run-789",
 				"holdfast run cancel run-789"},
@@ -135,7 +135,7 @@ func FixtureRuns() []*holdfastv1.Run {
 			RunId: "run-789", MachineId: "m-123", RequestId: "req-456", Type: "REPAVE", PlanId: "plan-repave-ubuntu-2204-v1",
 			Phase: holdfastv1.Run_RUNNING, CurrentStep: "repave-os", Revision: 9,
 			CreatedAt: Ago(10 * time.Minute), StartedAt: Ago(9*time.Minute + 55*time.Second),
-			WaitingFor: "the installer's report", WaitingSince: Ago(3 * time.Minute), Deadline: Ago(-12 * time.Minute),
+			Wait: fixtureWait(), Deadline: Ago(-12 * time.Minute),
 			Principal: "alice",
 			Steps: []*holdfastv1.StepStatus{
 				{Name: "set-netboot", Kind: "netboot", State: holdfastv1.StepStatus_SUCCEEDED, MaxRetries: 2,
@@ -158,10 +158,16 @@ func FixtureRuns() []*holdfastv1.Run {
 	}
 }
 
+// fixtureWait returns a wait as a server sends it, with its sentence.
+func fixtureWait() *holdfastv1.Wait {
+	return &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER, Value: "reports", Since: Ago(3 * time.Minute),
+		Sentence: "the installer's reports"}
+}
+
 // Succeeded returns the first run after its success.
 func Succeeded() *holdfastv1.Run {
 	r := FixtureRuns()[0]
-	r.Phase, r.CurrentStep, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_SUCCEEDED, "", "", Ago(0), 12
+	r.Phase, r.CurrentStep, r.Wait, r.FinishedAt, r.Revision = holdfastv1.Run_SUCCEEDED, "", nil, Ago(0), 12
 	for _, s := range r.GetSteps() {
 		s.State, s.FinishedAt = holdfastv1.StepStatus_SUCCEEDED, Ago(0)
 	}
@@ -171,7 +177,7 @@ func Succeeded() *holdfastv1.Run {
 // FailedRun returns the first run after a failure.
 func FailedRun() *holdfastv1.Run {
 	r := FixtureRuns()[0]
-	r.Phase, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_FAILED, "", Ago(0), 12
+	r.Phase, r.Wait, r.FinishedAt, r.Revision = holdfastv1.Run_FAILED, nil, Ago(0), 12
 	r.Error = &holdfastv1.RunError{Reason: "StepFailed", Message: "the disk is gone", Step: "repave-os", Attempt: 2}
 	r.GetSteps()[1].State = holdfastv1.StepStatus_FAILED
 	return r

@@ -51,7 +51,8 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 		render.T(e.GetMachineId(), render.Bold), app.Plain(" "), render.State(describe.Enum(e.GetEffectiveState())),
 		app.Plain(": " + e.GetSummary()),
 	}}
-	if since := app.Age(now, e.GetSince()); since != "" && e.GetWaitingFor() == "an operator" {
+	operator := e.GetWait().GetKind() == holdfastv1.Wait_PERSON
+	if since := app.Age(now, e.GetWait().GetSince()); since != "" && operator {
 		lines[0] = append(lines[0], app.Plain(", "+since))
 	}
 	add := func(name string, text render.Text) {
@@ -72,11 +73,11 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	if e.GetQueuePosition() > 0 {
 		add("in the queue", app.Plain(fmt.Sprintf("position %d", e.GetQueuePosition())))
 	}
-	waiting := e.GetWaitingFor()
-	if since := app.At(e.GetSince()); waiting != "" && !since.IsZero() {
+	waiting := describe.Wait(e.GetWait())
+	if since := app.At(e.GetWait().GetSince()); waiting != "" && !since.IsZero() {
 		waiting += lasting(now, since)
 	}
-	if e.GetWaitingFor() != "an operator" { // the summary has it
+	if !operator { // the summary has it
 		add("waiting for", app.Plain(waiting))
 	}
 	if next := app.At(e.GetNextActionAt()); next.After(now) || e.GetDeadline() == nil { // polls go on until the deadline

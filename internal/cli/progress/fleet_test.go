@@ -34,8 +34,8 @@ func TestBoardOfManyRuns(t *testing.T) {
 			case i < 608:
 				r.Phase, r.Error = holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Lost"}
 			case i >= 650:
-				r.Phase, r.StartedAt, r.Steps, r.CurrentStep, r.WaitingFor, r.QueuePosition = holdfastv1.Run_PENDING, nil, nil,
-					"", "", int32(i-649)
+				r.Phase, r.StartedAt, r.Steps, r.CurrentStep, r.Wait, r.QueuePosition = holdfastv1.Run_PENDING, nil, nil,
+					"", nil, int32(i-649)
 			case i == 640: // the slowest
 				r.Steps[1].StartedAt = ago(time.Hour)
 			}
@@ -49,7 +49,7 @@ func TestBoardOfManyRuns(t *testing.T) {
 at work on  repave-os 42
 ✗ 7 × repave-os: StepFailed  m-600, m-601, m-602, …  the disk is gone
 ✗ 1 × Lost  m-607  Lost
-run-640       m-640         REPAVE    RUNNING    1/3    1m10s   repave-os: attempt 2/3: waiting for the installer's report, deadline in 12m
+run-640       m-640         REPAVE    RUNNING    1/3    1m10s   repave-os: attempt 2/3: waiting for the installer's reports, deadline in 12m
 `
 	if diff := cmp.Diff(want, format(got[:5])); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)

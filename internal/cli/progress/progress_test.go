@@ -16,10 +16,14 @@ func now() time.Time { return time.Date(2026, 1, 29, 15, 20, 0, 0, time.UTC) }
 
 func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now().Add(-d)) }
 
+func installer() *holdfastv1.Wait {
+	return &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER, Value: "reports"}
+}
+
 func running() *holdfastv1.Run {
 	return &holdfastv1.Run{
 		RunId: "run-1", MachineId: "m-1", Type: "REPAVE", Phase: holdfastv1.Run_RUNNING, CurrentStep: "repave-os",
-		StartedAt: ago(70 * time.Second), WaitingFor: "the installer's report", Deadline: ago(-12 * time.Minute),
+		StartedAt: ago(70 * time.Second), Wait: installer(), Deadline: ago(-12 * time.Minute),
 		Steps: []*holdfastv1.StepStatus{
 			{Name: "set-netboot", State: holdfastv1.StepStatus_SUCCEEDED, StartedAt: ago(70 * time.Second),
 				FinishedAt: ago(66 * time.Second)},
@@ -53,7 +57,7 @@ func TestOne(t *testing.T) {
 	}{
 		{running(), `run-1  m-1  REPAVE  RUNNING  1/3  1m10s
   ✓ set-netboot  SUCCEEDED  4s
-  ▸ repave-os    RUNNING    1m06s   attempt 2/3  waiting for the installer's report, deadline in 12m
+  ▸ repave-os    RUNNING    1m06s   attempt 2/3  waiting for the installer's reports, deadline in 12m
   · verify       WAITING
 `},
 		{failed(), `run-1  m-1  REPAVE  FAILED  1/3  1m10s  the disk is gone�[2J
@@ -78,9 +82,9 @@ func TestShortAndEvent(t *testing.T) {
 	}{
 		{running(), "",
 			"run-1         m-1           REPAVE    RUNNING    1/3    1m10s   repave-os: attempt 2/3: waiting for the " +
-				"installer's report, deadline in 12m",
-			"2026-01-29T15:20:00Z run-1 m-1 REPAVE RUNNING 1/3 repave-os RUNNING attempt 2/3: waiting for the installer's " +
-				"report, deadline in 12m"},
+				"installer's reports, deadline in 12m",
+			"2026-01-29T15:20:00Z run-1 m-1 REPAVE RUNNING 1/3 repave-os RUNNING attempt 2/3: waiting for the " +
+				"installer's reports, deadline in 12m"},
 		{failed(), "run failed",
 			"run-1         m-1           REPAVE    FAILED     1/3    1m10s   the disk is gone�[2J",
 			"2026-01-29T15:20:00Z run-1 m-1 REPAVE FAILED 1/3 repave-os FAILED attempt 2/3: run failed"},
@@ -96,18 +100,19 @@ func TestShortAndEvent(t *testing.T) {
 }
 
 func TestWhy(t *testing.T) {
+	bmc := &holdfastv1.Wait{Kind: holdfastv1.Wait_ANSWER, Subject: "BMC"}
 	for _, tt := range []struct {
 		run  *holdfastv1.Run
 		want string
 	}{
 		{&holdfastv1.Run{}, ""},
-		{&holdfastv1.Run{WaitingFor: "the BMC"}, "waiting for the BMC"},
-		{&holdfastv1.Run{WaitingFor: "the BMC", NextActionAt: ago(-20 * time.Second), Deadline: ago(-time.Hour)},
-			"waiting for the BMC, next action in 20s"},
-		{&holdfastv1.Run{WaitingFor: "the BMC", NextActionAt: ago(20 * time.Second), Deadline: ago(time.Hour)},
-			"waiting for the BMC"},
-		{&holdfastv1.Run{WaitingFor: "the BMC", CancelRequestedAt: ago(0)}, "canceling"},
-		{&holdfastv1.Run{Phase: holdfastv1.Run_SUCCEEDED, WaitingFor: "nothing"}, ""},
+		{&holdfastv1.Run{Wait: bmc}, "waiting for the BMC to answer"},
+		{&holdfastv1.Run{Wait: bmc, NextActionAt: ago(-20 * time.Second), Deadline: ago(-time.Hour)},
+			"waiting for the BMC to answer, next action in 20s"},
+		{&holdfastv1.Run{Wait: bmc, NextActionAt: ago(20 * time.Second), Deadline: ago(time.Hour)},
+			"waiting for the BMC to answer"},
+		{&holdfastv1.Run{Wait: bmc, CancelRequestedAt: ago(0)}, "canceling"},
+		{&holdfastv1.Run{Phase: holdfastv1.Run_SUCCEEDED, Wait: bmc}, ""},
 		{&holdfastv1.Run{Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled"}}, "Canceled"},
 	} {
 		if got := Why(tt.run, now()); got != tt.want {

@@ -35,7 +35,7 @@ func Why(r *holdfastv1.Run, now time.Time) string {
 	}
 	if next := r.GetNextActionAt(); next != nil && next.AsTime().After(now) {
 		text += ", next action " + render.Until(now, next.AsTime())
-	} else if end := r.GetDeadline(); end != nil && end.AsTime().After(now) {
+	} else if end := describe.Deadline(r); end != nil && end.AsTime().After(now) {
 		text += ", deadline " + render.Until(now, end.AsTime())
 	}
 	return text

@@ -160,8 +160,9 @@ func (f *follower) poll(ctx context.Context) error {
 		f.mu.Lock()
 		f.wave = w
 		f.mu.Unlock()
-		if w.GetPhase() == holdfastv1.Wave_STOPPING && !f.Terminal(f.Err) && said != w.GetHoldsUp().GetWaitingFor()+id {
-			said = w.GetHoldsUp().GetWaitingFor() + id // each wait once, since nothing else may change for long
+		holdsUp := describe.Wait(w.GetHoldsUp().GetWait()) + id
+		if w.GetPhase() == holdfastv1.Wave_STOPPING && !f.Terminal(f.Err) && said != holdsUp {
+			said = holdsUp // each wait once, since nothing else may change for long
 			f.Note("%s: %s", id, describe.Wave(w, time.Now()))
 		}
 	}

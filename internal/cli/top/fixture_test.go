@@ -32,7 +32,8 @@ func run(id, machine string, phase holdfastv1.Run_Phase, age, atStep time.Durati
 		r.Steps = nil
 		r.QueuePosition = 3
 	case holdfastv1.Run_RUNNING:
-		r.StartedAt, r.CurrentStep, r.WaitingFor = ago(age), "repave-os", "the installer's report"
+		r.StartedAt, r.CurrentStep = ago(age), "repave-os"
+		r.Wait = &holdfastv1.Wait{Kind: holdfastv1.Wait_INSTALLER, Value: "reports"}
 	case holdfastv1.Run_FAILED:
 		r.StartedAt, r.FinishedAt = ago(age), ago(0)
 		r.Error = &holdfastv1.RunError{Reason: "StepFailed", Message: "the BMC does not answer", Step: "repave-os"}

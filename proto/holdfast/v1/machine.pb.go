@@ -991,14 +991,13 @@ type MachineExplanation struct {
 	RunId          string                 `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                   // the active run, or the last one
 	Step           string                 `protobuf:"bytes,6,opt,name=step,proto3" json:"step,omitempty"`                                                                                  // current step of the run
 	Attempt        int32                  `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`                                                                           // of that step, from 1
-	WaitingFor     string                 `protobuf:"bytes,8,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`                                                    // the next event that is needed
-	Since          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`                                                                                // start of the wait
 	Deadline       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`                                                                         // when the attempt fails
 	NextActionAt   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                           // latest time of the executor's next action
 	LastError      string                 `protobuf:"bytes,12,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                                                      // of the attempts so far
 	QueuePosition  int32                  `protobuf:"varint,13,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`                                         // 1 is next; 0: not queued
 	Suggestions    []string               `protobuf:"bytes,14,rep,name=suggestions,proto3" json:"suggestions,omitempty"`                                                                   // commands for an operator
 	Conditions     []*Condition           `protobuf:"bytes,50,rep,name=conditions,proto3" json:"conditions,omitempty"`                                                                     // observations of the machine
+	Wait           *Wait                  `protobuf:"bytes,51,opt,name=wait,proto3" json:"wait,omitempty"`                                                                                 // the next event that is needed; unset if there is none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1082,20 +1081,6 @@ func (x *MachineExplanation) GetAttempt() int32 {
 	return 0
 }
 
-func (x *MachineExplanation) GetWaitingFor() string {
-	if x != nil {
-		return x.WaitingFor
-	}
-	return ""
-}
-
-func (x *MachineExplanation) GetSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Since
-	}
-	return nil
-}
-
 func (x *MachineExplanation) GetDeadline() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deadline
@@ -1134,6 +1119,13 @@ func (x *MachineExplanation) GetSuggestions() []string {
 func (x *MachineExplanation) GetConditions() []*Condition {
 	if x != nil {
 		return x.Conditions
+	}
+	return nil
+}
+
+func (x *MachineExplanation) GetWait() *Wait {
+	if x != nil {
+		return x.Wait
 	}
 	return nil
 }
@@ -2854,7 +2846,7 @@ var File_proto_holdfast_v1_machine_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/machine.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"H\n" +
+	"\x1fproto/holdfast/v1/machine.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/wait.proto\"H\n" +
 	"\x16RegisterMachineRequest\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\"2\n" +
 	"\x11GetMachineRequest\x12\x1d\n" +
@@ -2895,7 +2887,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"6\n" +
 	"\x15ExplainMachineRequest\x12\x1d\n" +
 	"\n" +
-	"machine_id\x18\x01 \x01(\tR\tmachineId\"\xe5\x04\n" +
+	"machine_id\x18\x01 \x01(\tR\tmachineId\"\xb9\x04\n" +
 	"\x12MachineExplanation\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12J\n" +
@@ -2904,10 +2896,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x12\x15\n" +
 	"\x06run_id\x18\x05 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\tR\x04step\x12\x18\n" +
-	"\aattempt\x18\a \x01(\x05R\aattempt\x12\x1f\n" +
-	"\vwaiting_for\x18\b \x01(\tR\n" +
-	"waitingFor\x120\n" +
-	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x126\n" +
+	"\aattempt\x18\a \x01(\x05R\aattempt\x126\n" +
 	"\bdeadline\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12@\n" +
 	"\x0enext_action_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fnextActionAt\x12\x1d\n" +
@@ -2917,7 +2906,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\x126\n" +
 	"\n" +
 	"conditions\x182 \x03(\v2\x16.holdfast.v1.ConditionR\n" +
-	"conditions\"\xf3\x04\n" +
+	"conditions\x12%\n" +
+	"\x04wait\x183 \x01(\v2\x11.holdfast.v1.WaitR\x04wait\"\xf3\x04\n" +
 	"\aMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x128\n" +
@@ -3247,6 +3237,7 @@ var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	nil,                                // 36: holdfast.v1.HistoryEntry.MetadataEntry
 	(*fieldmaskpb.FieldMask)(nil),      // 37: google.protobuf.FieldMask
 	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
+	(*Wait)(nil),                       // 39: holdfast.v1.Wait
 }
 var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	19, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
@@ -3256,10 +3247,10 @@ var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
 	0,  // 4: holdfast.v1.SetMachinePhaseRequest.phase:type_name -> holdfast.v1.MachineStatus.Phase
 	34, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
 	3,  // 6: holdfast.v1.MachineExplanation.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	38, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
-	38, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
-	38, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
-	33, // 10: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
+	38, // 7: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
+	38, // 8: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
+	33, // 9: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
+	39, // 10: holdfast.v1.MachineExplanation.wait:type_name -> holdfast.v1.Wait
 	35, // 11: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
 	20, // 12: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
 	21, // 13: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
@@ -3329,6 +3320,7 @@ func file_proto_holdfast_v1_machine_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_wait_proto_init()
 	file_proto_holdfast_v1_machine_proto_msgTypes[18].OneofWrappers = []any{}
 	file_proto_holdfast_v1_machine_proto_msgTypes[24].OneofWrappers = []any{}
 	file_proto_holdfast_v1_machine_proto_msgTypes[25].OneofWrappers = []any{}

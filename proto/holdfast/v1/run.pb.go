@@ -623,8 +623,6 @@ type Run struct {
 	FinishedAt         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                 // when it ended; unset while it is active
 	Params             map[string]string      `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                 // values for steps whose plan leaves a field empty
 	Error              *RunError              `protobuf:"bytes,51,opt,name=error,proto3" json:"error,omitempty"`                                                                                             // why the run failed or was canceled
-	WaitingFor         string                 `protobuf:"bytes,52,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`                                                                 // the next event that is needed
-	WaitingSince       *timestamppb.Timestamp `protobuf:"bytes,53,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`                                                           // start of the wait
 	Deadline           *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=deadline,proto3" json:"deadline,omitempty"`                                                                                       // when the current attempt fails
 	NextActionAt       *timestamppb.Timestamp `protobuf:"bytes,55,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                                         // latest time of the executor's next action
 	QueuePosition      int32                  `protobuf:"varint,56,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`                                                       // 1 is next; 0: not queued. Computed on read
@@ -650,6 +648,7 @@ type Run struct {
 	// The image of its steps whose plan names none: that of its parameters, else the label of its machine
 	// when the run started, else "default". Empty if it has no such step.
 	Image         string `protobuf:"bytes,80,opt,name=image,proto3" json:"image,omitempty"`
+	Wait          *Wait  `protobuf:"bytes,81,opt,name=wait,proto3" json:"wait,omitempty"` // the next event that is needed; unset once it has ended
 	Pool          string `protobuf:"bytes,75,opt,name=pool,proto3" json:"pool,omitempty"` // of its machine, when the run started: callers of other pools do not see it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -776,20 +775,6 @@ func (x *Run) GetError() *RunError {
 	return nil
 }
 
-func (x *Run) GetWaitingFor() string {
-	if x != nil {
-		return x.WaitingFor
-	}
-	return ""
-}
-
-func (x *Run) GetWaitingSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.WaitingSince
-	}
-	return nil
-}
-
 func (x *Run) GetDeadline() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deadline
@@ -907,6 +892,13 @@ func (x *Run) GetImage() string {
 		return x.Image
 	}
 	return ""
+}
+
+func (x *Run) GetWait() *Wait {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
 }
 
 func (x *Run) GetPool() string {
@@ -1520,7 +1512,7 @@ var File_proto_holdfast_v1_run_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x9e\x02\n" +
+	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/wait.proto\"\x9e\x02\n" +
 	"\x0fStartRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -1553,7 +1545,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\x87\f\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xcc\v\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1573,10 +1565,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\vfinished_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x124\n" +
 	"\x06params\x182 \x03(\v2\x1c.holdfast.v1.Run.ParamsEntryR\x06params\x12+\n" +
-	"\x05error\x183 \x01(\v2\x15.holdfast.v1.RunErrorR\x05error\x12\x1f\n" +
-	"\vwaiting_for\x184 \x01(\tR\n" +
-	"waitingFor\x12?\n" +
-	"\rwaiting_since\x185 \x01(\v2\x1a.google.protobuf.TimestampR\fwaitingSince\x126\n" +
+	"\x05error\x183 \x01(\v2\x15.holdfast.v1.RunErrorR\x05error\x126\n" +
 	"\bdeadline\x186 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12@\n" +
 	"\x0enext_action_at\x187 \x01(\v2\x1a.google.protobuf.TimestampR\fnextActionAt\x12%\n" +
 	"\x0equeue_position\x188 \x01(\x05R\rqueuePosition\x12J\n" +
@@ -1595,7 +1584,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14log_concurrent_bytes\x18C \x01(\x03R\x12logConcurrentBytes\x121\n" +
 	"\aarchive\x18D \x01(\v2\x17.holdfast.v1.RunArchiveR\aarchive\x12\x16\n" +
 	"\x06effect\x18E \x01(\tR\x06effect\x12\x14\n" +
-	"\x05image\x18P \x01(\tR\x05image\x12\x12\n" +
+	"\x05image\x18P \x01(\tR\x05image\x12%\n" +
+	"\x04wait\x18Q \x01(\v2\x11.holdfast.v1.WaitR\x04wait\x12\x12\n" +
 	"\x04pool\x18K \x01(\tR\x04pool\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -1742,6 +1732,7 @@ var file_proto_holdfast_v1_run_proto_goTypes = []any{
 	nil,                           // 20: holdfast.v1.Attempt.EvidenceAfterEntry
 	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 	(MachineStatus_Phase)(0),      // 22: holdfast.v1.MachineStatus.Phase
+	(*Wait)(nil),                  // 23: holdfast.v1.Wait
 }
 var file_proto_holdfast_v1_run_proto_depIdxs = []int32{
 	17, // 0: holdfast.v1.StartRunRequest.params:type_name -> holdfast.v1.StartRunRequest.ParamsEntry
@@ -1753,12 +1744,12 @@ var file_proto_holdfast_v1_run_proto_depIdxs = []int32{
 	21, // 6: holdfast.v1.Run.finished_at:type_name -> google.protobuf.Timestamp
 	18, // 7: holdfast.v1.Run.params:type_name -> holdfast.v1.Run.ParamsEntry
 	12, // 8: holdfast.v1.Run.error:type_name -> holdfast.v1.RunError
-	21, // 9: holdfast.v1.Run.waiting_since:type_name -> google.protobuf.Timestamp
-	21, // 10: holdfast.v1.Run.deadline:type_name -> google.protobuf.Timestamp
-	21, // 11: holdfast.v1.Run.next_action_at:type_name -> google.protobuf.Timestamp
-	21, // 12: holdfast.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
-	22, // 13: holdfast.v1.Run.machine_phase_before:type_name -> holdfast.v1.MachineStatus.Phase
-	11, // 14: holdfast.v1.Run.archive:type_name -> holdfast.v1.RunArchive
+	21, // 9: holdfast.v1.Run.deadline:type_name -> google.protobuf.Timestamp
+	21, // 10: holdfast.v1.Run.next_action_at:type_name -> google.protobuf.Timestamp
+	21, // 11: holdfast.v1.Run.cancel_requested_at:type_name -> google.protobuf.Timestamp
+	22, // 12: holdfast.v1.Run.machine_phase_before:type_name -> holdfast.v1.MachineStatus.Phase
+	11, // 13: holdfast.v1.Run.archive:type_name -> holdfast.v1.RunArchive
+	23, // 14: holdfast.v1.Run.wait:type_name -> holdfast.v1.Wait
 	21, // 15: holdfast.v1.RunArchive.archived_at:type_name -> google.protobuf.Timestamp
 	21, // 16: holdfast.v1.RunArchive.dropped_at:type_name -> google.protobuf.Timestamp
 	1,  // 17: holdfast.v1.StepStatus.state:type_name -> holdfast.v1.StepStatus.State
@@ -1802,6 +1793,7 @@ func file_proto_holdfast_v1_run_proto_init() {
 	}
 	file_proto_holdfast_v1_machine_proto_init()
 	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_wait_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

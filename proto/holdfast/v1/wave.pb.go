@@ -832,8 +832,7 @@ type WaveMachine struct {
 	State         WaveMachine_State      `protobuf:"varint,3,opt,name=state,proto3,enum=holdfast.v1.WaveMachine_State" json:"state,omitempty"` // its progress
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                                   // why it was refused, for programs: ACTIVE_RUN
 	Error         string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`                                     // why it was refused, or why its run did not succeed
-	WaitingFor    string                 `protobuf:"bytes,6,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`         // the event that its active run waits for; computed on read
-	WaitingSince  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`   // start of that wait; computed on read
+	Wait          *Wait                  `protobuf:"bytes,8,opt,name=wait,proto3" json:"wait,omitempty"`                                       // of its active run; computed on read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -903,16 +902,9 @@ func (x *WaveMachine) GetError() string {
 	return ""
 }
 
-func (x *WaveMachine) GetWaitingFor() string {
+func (x *WaveMachine) GetWait() *Wait {
 	if x != nil {
-		return x.WaitingFor
-	}
-	return ""
-}
-
-func (x *WaveMachine) GetWaitingSince() *timestamppb.Timestamp {
-	if x != nil {
-		return x.WaitingSince
+		return x.Wait
 	}
 	return nil
 }
@@ -921,7 +913,7 @@ var File_proto_holdfast_v1_wave_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/wave.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x80\x03\n" +
+	"\x1cproto/holdfast/v1/wave.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/wait.proto\"\x80\x03\n" +
 	"\x10StartWaveRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -1006,17 +998,15 @@ const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\n" +
 	"\x06FAILED\x10\x04\x12\v\n" +
 	"\aSTOPPED\x10\x05\x12\f\n" +
-	"\bCANCELED\x10\x06\"\x89\x03\n" +
+	"\bCANCELED\x10\x06\"\xce\x02\n" +
 	"\vWaveMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x124\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x1e.holdfast.v1.WaveMachine.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05error\x18\x05 \x01(\tR\x05error\x12\x1f\n" +
-	"\vwaiting_for\x18\x06 \x01(\tR\n" +
-	"waitingFor\x12?\n" +
-	"\rwaiting_since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fwaitingSince\"~\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\x12%\n" +
+	"\x04wait\x18\b \x01(\v2\x11.holdfast.v1.WaitR\x04wait\"~\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWAITING\x10\x01\x12\n" +
@@ -1066,6 +1056,7 @@ var file_proto_holdfast_v1_wave_proto_goTypes = []any{
 	nil,                           // 10: holdfast.v1.StartWaveRequest.ParamsEntry
 	nil,                           // 11: holdfast.v1.Wave.ParamsEntry
 	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Wait)(nil),                  // 13: holdfast.v1.Wait
 }
 var file_proto_holdfast_v1_wave_proto_depIdxs = []int32{
 	10, // 0: holdfast.v1.StartWaveRequest.params:type_name -> holdfast.v1.StartWaveRequest.ParamsEntry
@@ -1079,7 +1070,7 @@ var file_proto_holdfast_v1_wave_proto_depIdxs = []int32{
 	9,  // 8: holdfast.v1.Wave.holds_up:type_name -> holdfast.v1.WaveMachine
 	9,  // 9: holdfast.v1.Wave.machines:type_name -> holdfast.v1.WaveMachine
 	1,  // 10: holdfast.v1.WaveMachine.state:type_name -> holdfast.v1.WaveMachine.State
-	12, // 11: holdfast.v1.WaveMachine.waiting_since:type_name -> google.protobuf.Timestamp
+	13, // 11: holdfast.v1.WaveMachine.wait:type_name -> holdfast.v1.Wait
 	2,  // 12: holdfast.v1.WaveService.StartWave:input_type -> holdfast.v1.StartWaveRequest
 	3,  // 13: holdfast.v1.WaveService.GetWave:input_type -> holdfast.v1.GetWaveRequest
 	4,  // 14: holdfast.v1.WaveService.ListWaves:input_type -> holdfast.v1.ListWavesRequest
@@ -1103,6 +1094,7 @@ func file_proto_holdfast_v1_wave_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_wait_proto_init()
 	file_proto_holdfast_v1_wave_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -25,7 +27,6 @@ func (s *Machines) ExplainMachine(
 		MachineId:      m.GetMachineId(),
 		EffectiveState: m.GetStatus().GetEffectiveState(),
 		Banners:        m.GetStatus().GetBanners(),
-		Since:          m.GetStatus().GetPhaseChangedAt(),
 		Conditions:     m.GetStatus().GetConditions(),
 	}
 	run := runToExplain(v, m)
@@ -90,6 +91,16 @@ func explainNetboot(e *holdfastv1.MachineExplanation, v *fsm.View) {
 	}
 }
 
+// worded returns a copy of a wait with its sentence, or nil for none.
+func worded(w *holdfastv1.Wait) *holdfastv1.Wait {
+	if w == nil {
+		return nil
+	}
+	w = proto.CloneOf(w)
+	w.Sentence = describe.Wait(w)
+	return w
+}
+
 // runName returns the kind of a run as a word: "repave", "power-off".
 func runName(run *holdfastv1.Run) string {
 	return strings.ToLower(cmp.Or(run.GetType(), strings.TrimPrefix(run.GetPlanId(), "plan/")))
@@ -97,10 +108,10 @@ func runName(run *holdfastv1.Run) string {
 
 // explainActive explains a machine with an active run.
 func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now time.Time) {
-	e.WaitingFor, e.Since = describe.WaitingFor(run), run.GetWaitingSince()
+	e.Wait = worded(run.GetWait())
 	e.NextActionAt, e.QueuePosition = run.GetNextActionAt(), run.GetQueuePosition()
 	if e.GetQueuePosition() == 0 { // in the queue, it is that of an earlier poll
-		e.Deadline = run.GetDeadline()
+		e.Deadline = describe.Deadline(run)
 	}
 	e.Summary = activeSummary(e, run, now)
 	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
@@ -121,7 +132,7 @@ func activeSummary(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now ti
 	reads, ignores := describe.Hangs(run, now), describe.Ignores(run, now)
 	if run.GetPhase() == holdfastv1.Run_PENDING && reads == "" {
 		text = runName(run) + " has not begun"
-		if describe.WaitingFor(run) == describe.FreeSlot {
+		if run.GetWait().GetKind() == holdfastv1.Wait_QUEUE {
 			text = fmt.Sprintf("%s is number %d in the queue", runName(run), run.GetQueuePosition())
 		}
 	} else if e.GetAttempt() > 1 {
@@ -133,7 +144,7 @@ func activeSummary(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now ti
 	case reads != "", ignores != "":
 		return text + ": " + cmp.Or(reads, ignores)
 	}
-	if waits := describe.WaitingFor(run); waits != "" {
+	if waits := describe.Wait(run.GetWait()); waits != "" {
 		text += ", waits for " + waits
 	}
 	return text
@@ -160,8 +171,8 @@ func explainWaves(e *holdfastv1.MachineExplanation, v *fsm.View) {
 		e.Summary += "; " + describe.Cut(text, 2*mostCause)
 		e.Suggestions = append(e.Suggestions, "holdfast wave get "+w.GetWaveId())
 		if m.GetState() == holdfastv1.WaveMachine_WAITING && w.GetPhase() == holdfastv1.Wave_RUNNING &&
-			e.GetWaitingFor() == "" {
-			e.WaitingFor, e.Since = "its turn in wave "+w.GetWaveId(), w.GetCreatedAt()
+			e.GetWait() == nil {
+			e.Wait = worded(&holdfastv1.Wait{Kind: holdfastv1.Wait_WAVE, Subject: w.GetWaveId(), Since: w.GetCreatedAt()})
 		}
 	}
 }

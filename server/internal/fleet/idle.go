@@ -16,15 +16,15 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	if last != nil {
 		e.Suggestions = append(e.Suggestions, "holdfast run logs "+last.GetRunId())
 	}
-	e.Summary = idleSummary(m, last, now)
 	switch m.GetStatus().GetPhase() {
 	case holdfastv1.MachineStatus_RETIRED:
 		e.Suggestions = append(e.Suggestions, "holdfast machine delete "+id)
 	case holdfastv1.MachineStatus_RMA:
+		e.Wait = awaitsOperator(m, "")
 		e.Suggestions = append(e.Suggestions,
 			"holdfast machine set-phase "+id+" READY", "holdfast machine set-phase "+id+" RETIRED")
 	case holdfastv1.MachineStatus_MAINTENANCE:
-		e.WaitingFor = "an operator"
+		e.Wait = awaitsOperator(m, "")
 		switch {
 		case last.GetPhase() == holdfastv1.Run_FAILED && last.GetObserved():
 			e.Suggestions = append(e.Suggestions, "holdfast node state "+id+" pending --force")
@@ -36,13 +36,20 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		}
 	case holdfastv1.MachineStatus_FACTORY_READY:
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED {
-			e.WaitingFor = "an operator"
+			e.Wait = awaitsOperator(m, "approve")
 			e.Suggestions = append(e.Suggestions, "holdfast node approve "+id+" --workflow plan/repave-join")
 		}
 	default:
 		explainFree(e, m, last, now)
 	}
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
+	e.Summary = idleSummary(m, last, cmp.Or(e.GetWait(), awaitsOperator(m, "")), now)
+}
+
+// awaitsOperator returns the wait of a machine for an operator, to decide or for an action.
+func awaitsOperator(m *holdfastv1.Machine, action string) *holdfastv1.Wait {
+	return worded(&holdfastv1.Wait{Kind: holdfastv1.Wait_PERSON, Subject: "operator", Value: action,
+		Since: m.GetStatus().GetPhaseChangedAt()})
 }
 
 // explainFree adds the next steps for a machine that operators and runs may use.
@@ -68,15 +75,16 @@ func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	case s.GetNeedsAttention():
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
 	case plan != "":
-		e.WaitingFor = "the machine to boot from the network"
+		e.Wait = worded(&holdfastv1.Wait{Kind: holdfastv1.Wait_BOOT, Subject: "machine", Value: "network",
+			Since: s.GetPhaseChangedAt()})
 		e.Suggestions = append(e.Suggestions, "holdfast run start "+id+" --type REPAVE --plan "+plan)
 	}
 }
 
-// idleSummary returns the cause of a machine's state in a few words.
-func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run, now time.Time) string {
+// idleSummary returns the cause of a machine's state, or its wait, in a few words.
+func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run, w *holdfastv1.Wait, now time.Time) string {
 	s := m.GetStatus()
-	waits := "waits for an operator"
+	waits := "waits for " + w.GetSentence()
 	switch {
 	case s.GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		return "retired, no operation is allowed"
@@ -95,7 +103,7 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run, now time.Time) str
 	case drained(s, now):
 		return describe.Drained(s, now)
 	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY && s.GetNodeState() == holdfastv1.Node_DISCOVERED:
-		return "discovered, waits for approval"
+		return "discovered, " + waits
 	case fsm.ApprovedPlan(m) != "":
 		return "approved, " + fsm.ApprovedPlan(m) + " starts when it boots from the network"
 	}

@@ -142,7 +142,7 @@ func (n *Node) Start(t testing.TB, machineID, runID, planID string) *holdfastv1.
 func (n *Node) Begin(t testing.TB, runID string, attempt int32) {
 	t.Helper()
 	run, _ := n.Peer.View().Run(runID)
-	n.Do(t, &internalv1.BeginAttempt{RunId: runID, Step: run.GetCurrentStep(), Attempt: attempt, WaitingFor: "the host"})
+	n.Do(t, &internalv1.BeginAttempt{RunId: runID, Step: run.GetCurrentStep(), Attempt: attempt})
 }
 
 // End ends an attempt of the current step of a run.
@@ -180,7 +180,7 @@ func (n *Node) Outgrow(runID string) {
 		}
 		var cmds []*internalv1.Command
 		for range 2000 {
-			cmds = append(cmds, Command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1, WaitingFor: "x"}))
+			cmds = append(cmds, Command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1}))
 		}
 		n.Peer.Propose(cmds...)
 	}

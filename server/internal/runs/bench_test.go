@@ -41,7 +41,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 	for b.Loop() {
 		got.Add(watchers)
-		n.Do(b, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "x"})
+		n.Do(b, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1})
 		got.Wait()
 	}
 	close(draining)

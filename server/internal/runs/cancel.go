@@ -28,7 +28,7 @@ func (s *Service) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest)
 	if err != nil {
 		return nil, err
 	}
-	return s.State.View().Readable(s.awaitEnd(ctx, run)), nil
+	return readable(s.State.View(), s.awaitEnd(ctx, run)), nil
 }
 
 // awaitEnd waits for a run to end, for at most CancelWait, and returns its latest state.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/watch"
@@ -46,14 +47,14 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 		if cursor+1 < first { // read without the lock, so that a slow watcher does not block the others
 			t.mu.Unlock()
 			defer t.mu.Lock()
-			return readable(t.state.View(), cursor)
+			return readableEvents(t.state.View(), cursor)
 		}
 		from := int(cursor + 1 - first) // cursors are consecutive
 		return t.events[from:min(n, from+watch.Batch)], nil
 	}
 	v := t.state.View()
 	t.advance(v.LastRunEvent())
-	fresh, err := readable(v, cursor)
+	fresh, err := readableEvents(v, cursor)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
 	}
@@ -67,16 +68,28 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	return fresh, nil
 }
 
-// readable returns events as they are sent: a run waits for the same as in GetRun.
-func readable(v *fsm.View, cursor uint64) ([]*holdfastv1.RunEvent, error) {
+// readableEvents returns events as they are sent: a run waits for the same as in GetRun. An event
+// without a message is a wait.
+func readableEvents(v *fsm.View, cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	events, err := v.RunEvents(cursor, watch.Batch)
 	for i, e := range events {
-		if run := v.Readable(e.GetSnapshot()); run != e.GetSnapshot() { // events of the state are shared
-			events[i] = &holdfastv1.RunEvent{Ts: e.GetTs(), Snapshot: run, Message: e.GetMessage(), Cursor: e.GetCursor(),
-				Index: e.GetIndex()}
+		run, message := readable(v, e.GetSnapshot()), e.GetMessage()
+		if run == e.GetSnapshot() {
+			continue
 		}
+		if message == "" {
+			message = "step " + run.GetCurrentStep() + ": waiting for " + run.GetWait().GetSentence()
+		}
+		// Events of the state are shared.
+		events[i] = &holdfastv1.RunEvent{Ts: e.GetTs(), Snapshot: run, Message: message, Cursor: e.GetCursor(),
+			Index: e.GetIndex()}
 	}
 	return events, err
+}
+
+// readable returns a run as it is sent, with the sentence of its wait.
+func readable(v *fsm.View, run *holdfastv1.Run) *holdfastv1.Run {
+	return v.Readable(run, describe.Wait)
 }
 
 // advance wakes all watchers if there are new events. The caller holds the lock.

@@ -48,7 +48,7 @@ func randomChange(t *testing.T, rt *rapid.T, n *nodetest.Node) {
 		n.Begin(t, id, 1)
 	case kind == 1:
 		n.Do(t, &internalv1.NoteProgress{RunId: id, Step: run.GetCurrentStep(), Attempt: 1,
-			WaitingFor: fmt.Sprint(n.Peer.Index)})
+			Wait: &holdfastv1.Wait{Kind: holdfastv1.Wait_ANSWER, Subject: fmt.Sprint(n.Peer.Index)}})
 	case kind == 2:
 		n.End(t, id, 1, holdfastv1.Attempt_SUCCEEDED)
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -55,7 +56,7 @@ func (s *Service) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*hol
 	if !ok {
 		return nil, request.NotFound("RUN_NOT_FOUND", "run", r.GetRunId())
 	}
-	return s.withSteps(ctx, run), nil
+	return s.withSteps(ctx, readable(v, run)), nil
 }
 
 // ListRuns lists runs, newest first.
@@ -77,11 +78,11 @@ func (s *Service) ListRuns(
 		rows = v.MachineRuns(id, p.After)
 	}
 	sees := scope.SeesRuns(auth.From(ctx), func() *fsm.View { return v })
-	stored := f.Only(func(path string) bool { return path != "waiting_for" }) // it compares no computed field
+	stored := f.Only(func(path string) bool { return path != "wait" && !strings.HasPrefix(path, "wait.") })
 	resp := &holdfastv1.ListRunsResponse{}
 	resp.Runs, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(run *holdfastv1.Run) bool {
 		if !stored {
-			run = v.Readable(run)
+			run = readable(v, run)
 		}
 		return f.Match(run) && sees(run)
 	})
@@ -94,15 +95,16 @@ func (s *Service) ListRuns(
 	return resp, nil
 }
 
-// queued returns a run with its queue position, which is not in the rows of a list.
+// queued returns a run with its queue position and the sentence of its wait, which are not in the
+// rows of a list.
 func queued(v *fsm.View, run *holdfastv1.Run) *holdfastv1.Run {
 	if fsm.Ended(run) {
 		return run
 	}
 	if r, ok := v.Run(run.GetRunId()); ok {
-		return r
+		run = r
 	}
-	return run
+	return readable(v, run)
 }
 
 // runsByAge returns the runs that a filter can match, oldest first.

@@ -41,7 +41,7 @@ func (s *Service) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (
 		if err != nil {
 			return nil, err
 		}
-		return s.State.View().Readable(run), nil
+		return readable(s.State.View(), run), nil
 	})
 }
 
@@ -51,10 +51,13 @@ func (s *Service) validate(
 	ctx context.Context, c *internalv1.Command, start *internalv1.StartRun,
 ) (*holdfastv1.Run, error) {
 	run, err := edge.Try[*holdfastv1.Run](ctx, s.Peer, c)
-	if err != nil || run.GetRunId() != start.GetRunId() {
-		return run, err
+	switch {
+	case err != nil:
+		return nil, err
+	case run.GetRunId() != start.GetRunId():
+		return readable(s.State.View(), run), nil
 	}
 	run = proto.CloneOf(run)
-	run.RunId, run.CreatedAt, run.WaitingSince, run.QueuePosition, run.WaitingFor, run.Revision = "", nil, nil, 0, "", 0
+	run.RunId, run.CreatedAt, run.Wait, run.QueuePosition, run.Revision = "", nil, nil, 0, 0
 	return run, nil
 }

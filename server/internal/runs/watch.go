@@ -91,7 +91,7 @@ func (w *runWatch) current(v *fsm.View) error {
 	var held *holdfastv1.RunEvent
 	now := v.Meta().GetNow()
 	for run := range runsByAge(v, w.filter) {
-		run = v.Readable(run)
+		run = readable(v, run)
 		if w.hides(run) || !w.matches.Current(run.GetRunId(), run, fsm.Ended(run)) {
 			continue
 		}

@@ -74,7 +74,9 @@ func withRun(v *fsm.View, m *holdfastv1.WaveMachine) *holdfastv1.WaveMachine {
 	case !ok:
 	case !fsm.Ended(run):
 		m = proto.CloneOf(m)
-		m.WaitingFor, m.WaitingSince = describe.WaitingFor(run), run.GetWaitingSince()
+		if m.Wait = proto.CloneOf(run.GetWait()); m.GetWait() != nil {
+			m.Wait.Sentence = describe.Wait(m.GetWait())
+		}
 	case run.GetError() != nil:
 		m = proto.CloneOf(m)
 		m.Reason, m.Error = run.GetError().GetReason(), run.GetError().GetMessage()
@@ -91,7 +93,7 @@ func holdsUp(v *fsm.View, w *holdfastv1.Wave) *holdfastv1.WaveMachine {
 	var longest *holdfastv1.WaveMachine
 	for m := range v.ActiveOfWave(w.GetWaveId()) {
 		m = withRun(v, m)
-		if longest == nil || m.GetWaitingSince().AsTime().Before(longest.GetWaitingSince().AsTime()) {
+		if longest == nil || m.GetWait().GetSince().AsTime().Before(longest.GetWait().GetSince().AsTime()) {
 			longest = m
 		}
 	}

@@ -127,8 +127,8 @@ func Mutants() []Mutant {
 			Name: "answerisevidence", Breaks: "the answer of a BMC to a press is not evidence",
 			Scenario: lie(),
 			Patches: []Patch{{"executor/step/press.go",
-				"\tif lost == nil {\n\t\treturn a.Poll(ctx, describe.Accepted(what, string(action)), shown)\n\t}",
-				"\tif lost == nil {\n\t\t_ = describe.Accepted // the import is used\n\t\treturn nil\n\t}"}},
+				"\tif lost == nil {\n\t\treturn a.Poll(ctx, accepted(what, string(action)), shown)\n\t}",
+				"\tif lost == nil {\n\t\t_ = accepted // it is used\n\t\treturn nil\n\t}"}},
 		},
 		{
 			Name: "unadmittedvote", Breaks: "a peer that lost its data does not vote before it has caught up",

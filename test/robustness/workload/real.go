@@ -307,7 +307,7 @@ func (w *Workload) restOne(ctx context.Context, id, plan string) error {
 			return nil
 		}
 		if werr := wait.Sleep(ctx, 100*time.Millisecond); werr != nil {
-			return fmt.Errorf("wait for the last run of %s, which waits for %q: %w", id, r.GetWaitingFor(),
+			return fmt.Errorf("wait for the last run of %s, which waits for %q: %w", id, r.GetWait().GetSentence(),
 				errors.Join(err, werr))
 		}
 	}

@@ -257,7 +257,7 @@ func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 		for _, r := range runs {
 			ids = append(ids, r.GetRunId())
 			if !SeenRun(r).Ended {
-				active = append(active, fmt.Sprintf("%s of %s (%s)", r.GetRunId(), r.GetMachineId(), r.GetWaitingFor()))
+				active = append(active, fmt.Sprintf("%s of %s (%s)", r.GetRunId(), r.GetMachineId(), r.GetWait().GetSentence()))
 			}
 		}
 		switch {
