@@ -118,5 +118,6 @@ func Agent(a *holdfastv1.AgentRecord) *holdfastv1.AgentRecord {
 		TokenId:        a.TokenId,
 		Unapproved:     a.Unapproved,
 		EnrollerId:     a.EnrollerId,
+		TtlSeconds:     a.TtlSeconds,
 	}
 }

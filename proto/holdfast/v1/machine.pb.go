@@ -2056,6 +2056,7 @@ type AgentRecord struct {
 	TokenId        string                 `protobuf:"bytes,50,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                        // the token that the agent enrolled with: the pool's token is not valid for the machine; empty: not enrolled
 	Unapproved     bool                   `protobuf:"varint,51,opt,name=unapproved,proto3" json:"unapproved,omitempty"`                                // its agent created the machine with a shared token, and no operator has changed the machine since
 	EnrollerId     string                 `protobuf:"bytes,52,opt,name=enroller_id,json=enrollerId,proto3" json:"enroller_id,omitempty"`               // the ENROLLER token that the agent used last
+	TtlSeconds     int64                  `protobuf:"varint,53,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`              // of its lease: how long it counts as alive without another keepalive, or while PENDING, how long it has to register
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2200,6 +2201,13 @@ func (x *AgentRecord) GetEnrollerId() string {
 		return x.EnrollerId
 	}
 	return ""
+}
+
+func (x *AgentRecord) GetTtlSeconds() int64 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
 }
 
 // AgentMetrics is the load reported in a keepalive.
@@ -3071,7 +3079,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
 	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\x12;\n" +
 	"\vapproved_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"approvedAt\"\xac\x05\n" +
+	"approvedAt\"\xcd\x05\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -3096,7 +3104,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"unapproved\x183 \x01(\bR\n" +
 	"unapproved\x12\x1f\n" +
 	"\venroller_id\x184 \x01(\tR\n" +
-	"enrollerId\"\x80\x02\n" +
+	"enrollerId\x12\x1f\n" +
+	"\vttl_seconds\x185 \x01(\x03R\n" +
+	"ttlSeconds\"\x80\x02\n" +
 	"\fAgentMetrics\x12.\n" +
 	"\x13cpu_utilization_pct\x18\x01 \x01(\x01R\x11cpuUtilizationPct\x124\n" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +
