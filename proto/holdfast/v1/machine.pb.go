@@ -1269,6 +1269,7 @@ type MachineSpec struct {
 	Location         string                 `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`                                          // its location, e.g. a datacenter
 	Rack             string                 `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`                                                  // its rack
 	Serial           string                 `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`                                              // serial number; unique
+	AssetTag         string                 `protobuf:"bytes,59,opt,name=asset_tag,json=assetTag,proto3" json:"asset_tag,omitempty"`                          // its number in the inventory of the operator
 	CustomerId       string                 `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`                    // its customer
 	TargetClusterRef string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"` // its target cluster
 	MacAddresses     []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"`               // lower case, with colons
@@ -1346,6 +1347,13 @@ func (x *MachineSpec) GetRack() string {
 func (x *MachineSpec) GetSerial() string {
 	if x != nil {
 		return x.Serial
+	}
+	return ""
+}
+
+func (x *MachineSpec) GetAssetTag() string {
+	if x != nil {
+		return x.AssetTag
 	}
 	return ""
 }
@@ -2943,7 +2951,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10hardware_summary\x188 \x01(\v2\x1c.holdfast.v1.HardwareSummaryR\x0fhardwareSummary\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\v\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\f\n" +
 	"\vMachineSpec\x12\xa8\x01\n" +
 	"\bprovider\x182 \x01(\tB\x8b\x01\x92\xa2\x19\x86\x01\n" +
 	"\bprovider\x12Qname of the provider that operates the machine, in the configuration of the peers\x1a\bprovider\"\bProvider0\x018\x01B\rprovider_nameH\x01R\bprovider\x12G\n" +
@@ -2954,7 +2962,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x04rack\x184 \x01(\tB$\x92\xa2\x19 \n" +
 	"\x04rack\x12\x04rack\x1a\x04rack\"\x04Rack(\x010\x018\x01H\x01R\x04rack\x12O\n" +
 	"\x06serial\x185 \x01(\tB7\x92\xa2\x193\n" +
-	"\x06serial\x12\x15serial number; unique\x1a\x06serial\"\x06Serial0\x01H\x01R\x06serial\x12i\n" +
+	"\x06serial\x12\x15serial number; unique\x1a\x06serial\"\x06Serial0\x01H\x01R\x06serial\x12x\n" +
+	"\tasset_tag\x18; \x01(\tB[\x92\xa2\x19W\n" +
+	"\tasset tag\x120inventory number, as on the label of the machine\x1a\tasset-tag\"\tAsset tag0\x01H\x01R\bassetTag\x12i\n" +
 	"\vcustomer_id\x186 \x01(\tBH\x92\xa2\x19D\n" +
 	"\bcustomer\x12 customer that the machine is for\x1a\bcustomer\"\bCustomer0\x018\x01R\n" +
 	"customerId\x12}\n" +

@@ -30,6 +30,7 @@ type machine struct {
 	Location          types.String `tfsdk:"location"`
 	Rack              types.String `tfsdk:"rack"`
 	Serial            types.String `tfsdk:"serial"`
+	AssetTag          types.String `tfsdk:"asset_tag"`
 	CustomerID        types.String `tfsdk:"customer_id"`
 	Pool              types.String `tfsdk:"pool"`
 	BMCCredentialsRef types.String `tfsdk:"bmc_credentials_ref"`

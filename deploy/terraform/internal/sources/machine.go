@@ -27,6 +27,7 @@ type machine struct {
 	Location     types.String `tfsdk:"location"`
 	Rack         types.String `tfsdk:"rack"`
 	Serial       types.String `tfsdk:"serial"`
+	AssetTag     types.String `tfsdk:"asset_tag"`
 	Pool         types.String `tfsdk:"pool"`
 	Phase        types.String `tfsdk:"phase"`
 	State        types.String `tfsdk:"effective_state"`
