@@ -226,10 +226,10 @@ func TestUpdateMachineMask(t *testing.T) {
 		{"no mask replaces spec and labels", nil, func(m *holdfastv1.Machine) {
 			m.Labels = in.GetLabels()
 			m.Spec = &holdfastv1.MachineSpec{Rack: "r2", Location: "ber", MacAddresses: []string{"aa:bb:cc:dd:ee:01"}}
-		}, "spec.mac_addresses, spec.location, spec.rack, spec.serial, labels"},
+		}, "spec.location, spec.rack, spec.serial, spec.mac_addresses, labels"},
 		{"spec", []string{"spec"}, func(m *holdfastv1.Machine) {
 			m.Spec = &holdfastv1.MachineSpec{Rack: "r2", Location: "ber", MacAddresses: []string{"aa:bb:cc:dd:ee:01"}}
-		}, "spec.mac_addresses, spec.location, spec.rack, spec.serial"},
+		}, "spec.location, spec.rack, spec.serial, spec.mac_addresses"},
 		{"labels", []string{"labels"}, func(m *holdfastv1.Machine) { m.Labels = in.GetLabels() }, "labels"},
 		{"one field", []string{"spec.rack"}, func(m *holdfastv1.Machine) { m.Spec.Rack = "r2" }, "spec.rack"},
 		{"a field that is empty is cleared", []string{"spec.serial"}, func(m *holdfastv1.Machine) { m.Spec.Serial = "" },

@@ -124,6 +124,26 @@ func TestAutoDeregistration(t *testing.T) {
 	}
 }
 
+// TestRevivedServiceHasItsLifetime checks that a service that returns after its lease was deleted
+// lives as long as any other.
+func TestRevivedServiceHasItsLifetime(t *testing.T) {
+	p := fsmtest.NewPeer()
+	op := serviceOp(uuid, "")
+	op.TtlMs = fsm.LifetimeOf(ofService).TTL.Milliseconds()
+	do(t, p, op)
+	expire(t, p, 100_000, ref(ofService, uuid, 1))
+	do(t, p, &internalv1.DeregisterService{Id: uuid, ByServer: true})
+	p.Now = p.Now.Add(2 * time.Hour)
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: 100_100})
+	if l, ok := p.View().Lease(ofService, uuid); ok {
+		t.Fatalf("the lease is still recorded: %v", l)
+	}
+	seen(t, p, 100_200, ref(ofService, uuid, 0))
+	if got, want := lease(t, p, ofService, uuid).GetTtlMs(), op.GetTtlMs(); got != want {
+		t.Errorf("a revived service lives for %d ms, want %d", got, want)
+	}
+}
+
 func TestServiceIDs(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const other = "550e8400-e29b-41d4-a716-446655440001"

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -44,18 +45,16 @@ func (e *entry) slack() time.Duration { return min(slackMax, e.ttl/2) }
 
 // due returns when the lease expires unless there is another heartbeat.
 func (e *entry) due() time.Duration {
-	ttl := e.ttl
-	if e.kind == internalv1.LeaseRef_POOL {
-		interval := e.interval
-		if e.inherited {
-			interval = poolQuiet // the previous leader may have requested it
-		}
-		ttl = max(ttl, missedHeartbeats*interval)
-	}
 	if e.inherited {
-		ttl += e.slack()
+		// The previous leader may have requested the longest interval.
+		return e.seen + e.lasts(fsm.LifetimeOf(e.kind).LowLoad) + e.slack()
 	}
-	return e.seen + ttl
+	return e.seen + e.lasts(e.interval)
+}
+
+// lasts returns how long the lease lasts if its owner sends heartbeats at an interval.
+func (e *entry) lasts(interval time.Duration) time.Duration {
+	return fsm.LifetimeOf(e.kind).Last(e.ttl, interval)
 }
 
 // deadlines is a heap of entries, ordered by when they have to be checked: no later than

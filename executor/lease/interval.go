@@ -4,47 +4,33 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Heartbeat intervals that the server requests from clients (POOLREG-18022;
-// docs/clients.md, 001). Load is the number of heartbeats a second that the leader
-// receives.
+// The load, in heartbeats a second that the leader receives, at which it requests other
+// intervals of clients (POOLREG-18022; docs/clients.md, 001). Machines slow down only when the
+// leader is close to its limit.
 const (
 	quietLoad    = 1
 	quietFor     = time.Minute // with at most quietLoad; a new leader has not measured anything yet
 	highLoad     = 500
-	overloadRate = 5000 // machines are asked to slow down from here on
-
-	poolNormal = 10 * time.Second
-	poolHigh   = 5 * time.Second
-	poolQuiet  = 30 * time.Second
-
-	machineNormal = time.Minute
-	machineSlow   = 90 * time.Second
-	serviceNormal = 10 * time.Second
-
-	missedHeartbeats = 3 // a pool is lost after this many in a row
+	overloadRate = 5000
 )
 
 // asked returns the heartbeat interval to request at the given load.
 func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duration {
-	switch kind {
-	case internalv1.LeaseRef_POOL:
-		switch {
-		case load >= highLoad:
-			return poolHigh
-		case quiet:
-			return poolQuiet
-		}
-		return poolNormal
-	case internalv1.LeaseRef_SERVICE:
-		return serviceNormal
+	lifetime, high := fsm.LifetimeOf(kind), float64(highLoad)
+	if kind == internalv1.LeaseRef_MACHINE {
+		high = overloadRate
 	}
-	if load >= overloadRate {
-		return machineSlow
+	switch {
+	case load >= high:
+		return lifetime.HighLoad
+	case quiet:
+		return lifetime.LowLoad
 	}
-	return machineNormal
+	return lifetime.Interval
 }
 
 // spread returns an interval that varies by up to a tenth, so that machines that

@@ -76,7 +76,7 @@ func newEntry(l *internalv1.Lease) *entry {
 		ttl:       time.Duration(l.GetTtlMs()) * time.Millisecond,
 		seen:      seen,
 		durable:   seen,
-		interval:  poolQuiet,
+		interval:  fsm.LifetimeOf(ref.GetKind()).LowLoad,
 		ready:     l.GetReady(),
 		heapIndex: -1,
 	}
@@ -134,7 +134,7 @@ func (ts *termState) put(l *internalv1.Lease) *entry {
 	n.seen = ts.clock.now() // a grant counts as a heartbeat now: the committed clock may be behind
 	n.interval = ts.asked(k.kind)
 	if k.kind == internalv1.LeaseRef_POOL {
-		n.interval = poolNormal // the answer to a registration names it, at any load
+		n.interval = fsm.LifetimeOf(k.kind).Interval // the answer to a registration names it, at any load
 	}
 	if old != nil {
 		ts.order.remove(old)
@@ -204,7 +204,7 @@ func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
 func (ts *termState) renewed(e *entry) *internalv1.RenewalAnswer {
 	return &internalv1.RenewalAnswer{
 		Outcome:    internalv1.RenewalAnswer_RENEWED,
-		TtlMs:      e.ttl.Milliseconds(),
+		TtlMs:      e.lasts(e.interval).Milliseconds(),
 		IntervalMs: spread(e.kind, e.interval).Milliseconds(),
 		At:         timestamppb.New(ts.cfg.Now()),
 		PoolName:   e.owner.pool,

@@ -2,12 +2,14 @@ package fsmtest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -27,7 +29,17 @@ func (g machineGenerator) machine() *holdfastv1.Machine {
 		m.Spec.Provider = g.id("dc", 2)
 	}
 	g.assign(m)
+	g.declare(m.GetSpec())
 	return m
+}
+
+// declare rarely sets a declared text that is still empty. Endpoints have a form.
+func (g machineGenerator) declare(s *holdfastv1.MachineSpec) {
+	for f := range machinefield.All() {
+		if !f.List() && f.Text(s) == "" && !strings.HasSuffix(f.Name(), "_endpoint") && g.rarely("with "+f.GetLabel()) {
+			f.Set(s, g.id(f.Name(), 2))
+		}
+	}
 }
 
 // assign often assigns a pool and secrets to a machine.

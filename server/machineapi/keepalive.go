@@ -89,7 +89,7 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 			Status:        "ready",
 			PoolName:      resp.GetPoolName(),
 			LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
-			TTLSeconds:    ttlSeconds,
+			TTLSeconds:    resp.GetTtlSeconds(),
 			AgentVersion:  resp.GetAgentVersion(),
 		}})
 }

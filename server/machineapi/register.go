@@ -16,9 +16,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// ttlSeconds is how long a machine lives without a keepalive.
-const ttlSeconds = 300
-
 // registration is the body of POST register. Agents in the field also send a token, which
 // is "" or has another meaning to them. It is ignored.
 type registration struct {
@@ -164,7 +161,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 		MachineID:  m.GetMachineId(),
 		Status:     "registered",
 		PoolName:   m.GetSpec().GetPool(),
-		TTLSeconds: ttlSeconds,
+		TTLSeconds: m.GetAgent().GetTtlSeconds(),
 	}
 	if sum != nil {
 		state.TokenID = m.GetAgent().GetTokenId()

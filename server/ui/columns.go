@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
@@ -56,7 +57,17 @@ func columnKinds() []columnKind {
 		return columnKind{key, name, usual, func(m *holdfastv1.Machine) cellText { return cellText{At: f(m)} },
 			func(a, b *holdfastv1.Machine) int { return f(b).AsTime().Compare(f(a).AsTime()) }}
 	}
-	return []columnKind{
+	declared := func(usual bool) (all []columnKind) {
+		for f := range machinefield.All() {
+			if f.GetColumn() != "" && f.GetUsual() == usual {
+				all = append(all, text(f.Name(), f.GetColumn(), usual, func(m *holdfastv1.Machine) string {
+					return describe.Declared(m, f)
+				}))
+			}
+		}
+		return all
+	}
+	return slices.Concat([]columnKind{
 		{
 			"machine", "Machine", true,
 			func(m *holdfastv1.Machine) cellText { return cellText{Machine: m.GetMachineId()} },
@@ -81,9 +92,7 @@ func columnKinds() []columnKind {
 				return cmp.Compare(b.GetStatus().GetPower(), a.GetStatus().GetPower())
 			},
 		},
-		text("pool", "Pool", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetPool() }),
-		text("location", "Location", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetLocation() }),
-		text("rack", "Rack", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetRack() }),
+	}, declared(true), []columnKind{
 		text("phase", "Phase", false, func(m *holdfastv1.Machine) string { return display.Label(m.GetStatus().GetPhase()) }),
 		text("node", "Node", false, func(m *holdfastv1.Machine) string {
 			return display.Label(m.GetStatus().GetNodeState())
@@ -91,17 +100,15 @@ func columnKinds() []columnKind {
 		text("agent", "Agent", false, func(m *holdfastv1.Machine) string {
 			return display.Label(m.GetStatus().GetAgentState())
 		}),
-		text("provider", "Provider", false, func(m *holdfastv1.Machine) string {
-			return cmp.Or(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
-		}),
+	}, declared(false), []columnKind{
 		text("hostname", "Hostname", false, func(m *holdfastv1.Machine) string {
 			return cmp.Or(m.GetAgent().GetHostname(), m.GetNode().GetHostname())
 		}),
 		text("address", "Address", false, func(m *holdfastv1.Machine) string {
 			return cmp.Or(m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress())
 		}),
-		text("serial", "Serial", false, func(m *holdfastv1.Machine) string {
-			return cmp.Or(m.GetSpec().GetSerial(), m.GetNode().GetSerialNumber())
+		text("serial_number", "Reported serial", false, func(m *holdfastv1.Machine) string {
+			return m.GetNode().GetSerialNumber()
 		}),
 		text("model", "Model", false, func(m *holdfastv1.Machine) string {
 			return strings.TrimSpace(m.GetNode().GetVendor() + " " + m.GetNode().GetModel())
@@ -121,7 +128,7 @@ func columnKinds() []columnKind {
 			func(m *holdfastv1.Machine) cellText { return cellText{Why: describe.Attention(m, time.Now())} },
 			byState,
 		},
-	}
+	})
 }
 
 // byState sorts machines with the most urgent issues first, then by effective state.

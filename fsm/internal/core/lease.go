@@ -1,8 +1,7 @@
 package core
 
 import (
-	"time"
-
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifetime"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -19,22 +18,13 @@ import (
 // day, or step it, without expiring a lease early or keeping one alive. last_seen is wall time
 // (the FSM's, which never goes back) and only for display.
 
-// The default duration of leases.
-const (
-	machineTTL = 5 * time.Minute // of the machine registration API
-	poolTTL    = 30 * time.Second
-	serviceTTL = time.Minute
-	// InstallTTL is twice the time after which a node counts as stalled.
-	InstallTTL = 2 * time.Hour
-)
-
 // Lease returns a recorded lease, alive or not.
 func (s *State) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool) {
 	return s.Leases.Get(schema.LeaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
 }
 
 // GrantLease grants a lease, or its next generation. The grant counts as a heartbeat. Without
-// a TTL it gets that of the previous generation, or the default of its kind.
+// a TTL it gets that of the previous generation, or that of its kind.
 func (t *Tx) GrantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *internalv1.Lease {
 	l := &internalv1.Lease{Ref: &internalv1.LeaseRef{Kind: kind, Id: id, Generation: t.Meta.GetEndedGeneration() + 1},
 		TtlMs: ttlMS}
@@ -48,25 +38,11 @@ func (t *Tx) GrantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *
 		}
 	}
 	if l.TtlMs <= 0 {
-		l.TtlMs = defaultTTL(kind).Milliseconds()
+		l.TtlMs = lifetime.Of(kind).TTL.Milliseconds()
 	}
 	l.GrantedAt, l.LastSeen, l.SeenMs, l.Revision = t.Now, t.Now, t.Meta.GetLeaseClockMs(), t.Index
 	t.Leases.Put(l)
 	return l
-}
-
-func defaultTTL(kind internalv1.LeaseRef_Kind) time.Duration {
-	switch kind {
-	case internalv1.LeaseRef_POOL:
-		return poolTTL
-	case internalv1.LeaseRef_SERVICE:
-		return serviceTTL
-	case internalv1.LeaseRef_PENDING_MACHINE:
-		return time.Hour
-	case internalv1.LeaseRef_INSTALL:
-		return InstallTTL
-	}
-	return machineTTL
 }
 
 // DropLease deletes a lease that its owner has ended. A later lease of this owner has a higher

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -118,15 +119,26 @@ func boundMetrics(x *holdfastv1.AgentMetrics, gpus int32) *holdfastv1.AgentMetri
 // lease.
 func Whole(s *core.State, m *holdfastv1.Machine) *holdfastv1.Machine {
 	whole := lifecycle.Derive(m, s.Meta.GetNow())
-	if a := m.GetAgent(); a != nil {
-		if l, ok := s.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
-			whole.Agent = shallow.Agent(a)
-			whole.Agent.Metrics, whole.Agent.AgentVersion = boundMetrics(l.GetMetrics(), a.GetGpuCount()), l.GetAgentVersion()
-			whole.Agent.LastKeepalive = cmp.Or(lastKeepalive(l), a.GetLastKeepalive())
+	a := m.GetAgent()
+	if a == nil {
+		return whole
+	}
+	whole.Agent = shallow.Agent(a)
+	if l, ok := s.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
+		whole.Agent.Metrics, whole.Agent.AgentVersion = boundMetrics(l.GetMetrics(), a.GetGpuCount()), l.GetAgentVersion()
+		whole.Agent.LastKeepalive = cmp.Or(lastKeepalive(l), a.GetLastKeepalive())
+		whole.Agent.TtlSeconds = ttlSeconds(l)
+	}
+	if m.GetStatus().GetAgentState() == holdfastv1.Agent_PENDING {
+		if l, ok := s.Lease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
+			whole.Agent.TtlSeconds = ttlSeconds(l)
 		}
 	}
 	return whole
 }
+
+// ttlSeconds returns how long a lease lasts without another heartbeat.
+func ttlSeconds(l *internalv1.Lease) int64 { return l.GetTtlMs() / time.Second.Milliseconds() }
 
 // lastKeepalive returns the time of the last heartbeat, or nil if there was none since the
 // registration.

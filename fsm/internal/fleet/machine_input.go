@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -52,18 +53,14 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 		}
 	}
 	s.MacAddresses = macs
-	for _, f := range []struct {
-		name  string
-		value *string
-	}{
-		{"ssh_endpoint", &s.SshEndpoint}, {"bmc_endpoint", &s.BmcEndpoint}, {"target_cluster_ref", &s.TargetClusterRef},
-		{"provider", &s.Provider}, {"location", &s.Location}, {"rack", &s.Rack}, {"serial", &s.Serial},
-		{"customer_id", &s.CustomerId},
-		{"pool", &s.Pool}, {"bmc_credentials_ref", &s.BmcCredentialsRef}, {"ssh_credentials_ref", &s.SshCredentialsRef},
-	} {
-		*f.value = strings.TrimSpace(*f.value)
-		if len(*f.value) > 255 || !lex.SingleLine(*f.value) {
-			bad.Add("spec."+f.name, "must be one line of at most 255 bytes, without control and invisible characters")
+	for f := range machinefield.All() {
+		if f.List() {
+			continue
+		}
+		value := strings.TrimSpace(f.Text(s))
+		f.Set(s, value)
+		if len(value) > 255 || !lex.SingleLine(value) {
+			bad.Add(f.Path(), "must be one line of at most 255 bytes, without control and invisible characters")
 		}
 	}
 	for i, k := range s.GetSshHostKeys() {

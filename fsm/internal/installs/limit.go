@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifetime"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -26,12 +27,8 @@ import (
 // has not finished in time.
 const InstallTimeout = "InstallTimeout"
 
-// installLimit bounds all attempts of an observed install together, even if it keeps reporting. If
-// three times the timeout of the workflow's install step is longer, that applies.
-const installLimit = 24 * time.Hour
-
 // silenceLimit returns how long the installer of a run may be silent: the timeout of the
-// workflow's install step, or two hours.
+// workflow's install step, or that of the table.
 func silenceLimit(t *core.Tx, run *holdfastv1.Run) int32 {
 	plan, _ := t.Plans.Get(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
@@ -39,7 +36,7 @@ func silenceLimit(t *core.Tx, run *holdfastv1.Run) int32 {
 			return s.GetTimeoutSeconds()
 		}
 	}
-	return int32(core.InstallTTL / time.Second)
+	return int32(lifetime.Of(internalv1.LeaseRef_INSTALL).TTL / time.Second)
 }
 
 // renewInstall records a report about an observed run. The caller stores the run.
@@ -49,7 +46,7 @@ func renewInstall(t *core.Tx, run *holdfastv1.Run) {
 	limit, ok := t.Lease(internalv1.LeaseRef_INSTALL, sessions.LimitOf(run.GetRunId()))
 	if !ok {
 		limit = t.GrantLease(internalv1.LeaseRef_INSTALL, sessions.LimitOf(run.GetRunId()),
-			max(installLimit, lifecycle.MaxInstallAttempts*quiet).Milliseconds())
+			max(lifetime.InstallLimit, lifecycle.MaxInstallAttempts*quiet).Milliseconds())
 	}
 	ends := limit.GetGrantedAt().AsTime().Add(time.Duration(limit.GetTtlMs()) * time.Millisecond)
 	if silent := t.Now.AsTime().Add(time.Duration(l.GetTtlMs()) * time.Millisecond); silent.Before(ends) {

@@ -3,11 +3,13 @@ package schema
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/internal/facts/known"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -35,14 +37,13 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 		Indexes: machineIndexes,
 		Index:   indexMachine,
 		Facets:  MachineFacets,
-		Fields: []string{
-			"machine_id", "labels", "spec.bmc_endpoint", "spec.target_cluster_ref", "spec.mac_addresses", "spec.provider",
-			"spec.location", "spec.rack", "spec.serial", "spec.customer_id", "spec.pool", "spec.bmc_credentials_ref",
-			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status",
-			"status.conditions.subject",
+		Fields: append(facetPaths(), []string{
+			"machine_id", "labels", "spec.bmc_endpoint", "spec.mac_addresses", "spec.serial",
+			"spec.bmc_credentials_ref", "spec.ssh_credentials_ref", "status.phase", "status.conditions.type",
+			"status.conditions.status", "status.conditions.subject",
 			"status.node_state", "status.agent_state", "node.state_changed_at", "node.serial_number",
 			"node.system_uuid", "agent.token_id", "agent.unapproved",
-		},
+		}...),
 
 		SameKeys: func(old, m *holdfastv1.Machine) bool {
 			return old.GetSpec() == m.GetSpec() && old.GetAgent().GetTokenId() == m.GetAgent().GetTokenId() &&
@@ -139,19 +140,35 @@ var facetConditions = map[string]string{
 	lifecycle.IdentityConflict: "true",
 }
 
+// facetFields returns the declared fields that are facets.
+var facetFields = sync.OnceValue(func() []machinefield.Field {
+	var all []machinefield.Field
+	for f := range machinefield.All() {
+		if f.GetFacet() {
+			all = append(all, f)
+		}
+	}
+	return all
+})
+
+// facetPaths returns the paths of the declared fields that are facets.
+func facetPaths() []string {
+	var all []string
+	for _, f := range facetFields() {
+		all = append(all, f.Path())
+	}
+	return all
+}
+
 // MachineFacets visits the facets of a machine: all labels, and those of MachineFacet.
 func MachineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)) {
 	for key, value := range m.GetLabels() { // the order does not matter
 		visit(LabelPath, key, value)
 	}
 	spec, status := m.GetSpec(), m.GetStatus()
-	for _, f := range [...]struct{ name, value string }{
-		{"pool", spec.GetPool()}, {"rack", spec.GetRack()},
-		{"location", spec.GetLocation()}, {"provider", spec.GetProvider()},
-		{"customer_id", spec.GetCustomerId()}, {"target_cluster_ref", spec.GetTargetClusterRef()},
-	} {
-		if f.value != "" {
-			visit("spec.", f.name, f.value)
+	for _, f := range facetFields() {
+		if value := f.Text(spec); value != "" {
+			visit("spec.", f.Name(), value)
 		}
 	}
 	for _, f := range [...]struct {
@@ -187,10 +204,11 @@ func MachineFacet(path, value string) bool {
 	if kind, ok := strings.CutPrefix(path, "status.conditions."); ok && kind != "" {
 		return facetConditions[kind] == value
 	}
-	return slices.Contains([]string{
-		"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref",
-		"status.phase", "status.node_state", "status.agent_state",
-	}, path)
+	if name, ok := strings.CutPrefix(path, "spec."); ok {
+		f, ok := machinefield.Named(name)
+		return ok && f.GetFacet()
+	}
+	return slices.Contains([]string{"status.phase", "status.node_state", "status.agent_state"}, path)
 }
 
 // PoolKey returns the prefix of the index keys of a pool's machines. Neither name can contain

@@ -6,6 +6,8 @@ package shallow
 import (
 	"slices"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -53,23 +55,15 @@ func setStatus(c, s *holdfastv1.MachineStatus) {
 	c.NeedsAttention, c.Issues = s.NeedsAttention, s.Issues
 }
 
-// Spec returns a copy of a machine's spec. Its own fields may be changed; its lists are shared.
+// Spec returns a copy of a machine's spec. Its own fields may be changed; its lists are shared. It
+// is copied by reflection, because it changes rarely, and gets new fields often.
 func Spec(s *holdfastv1.MachineSpec) *holdfastv1.MachineSpec {
-	return &holdfastv1.MachineSpec{
-		SshEndpoint:       s.SshEndpoint,
-		BmcEndpoint:       s.BmcEndpoint,
-		TargetClusterRef:  s.TargetClusterRef,
-		MacAddresses:      s.MacAddresses,
-		Provider:          s.Provider,
-		Location:          s.Location,
-		Rack:              s.Rack,
-		Serial:            s.Serial,
-		CustomerId:        s.CustomerId,
-		Pool:              s.Pool,
-		BmcCredentialsRef: s.BmcCredentialsRef,
-		SshCredentialsRef: s.SshCredentialsRef,
-		SshHostKeys:       s.SshHostKeys,
-	}
+	c := &holdfastv1.MachineSpec{}
+	s.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		c.ProtoReflect().Set(f, v)
+		return true
+	})
+	return c
 }
 
 // Node returns a copy of a machine's node. Its own fields may be changed; its tags are shared.
@@ -118,5 +112,6 @@ func Agent(a *holdfastv1.AgentRecord) *holdfastv1.AgentRecord {
 		TokenId:        a.TokenId,
 		Unapproved:     a.Unapproved,
 		EnrollerId:     a.EnrollerId,
+		TtlSeconds:     a.TtlSeconds,
 	}
 }

@@ -18,8 +18,12 @@ import (
 )
 
 // scan reads the comments of a .proto file in our layout: one element per line, with its comment
-// above or behind. It returns the comments by full name, "" if there is none.
+// above or behind. It returns the comments by full name, "" if there is none. An option of a field
+// may have several lines; the comment is above the first or behind the last one.
 func scan(source string) map[string]string {
+	source = regexp.MustCompile(`(?s)\[\(\w+\) = \{\n.*?\n\s*\}\];`).ReplaceAllStringFunc(source, func(option string) string {
+		return strings.Join(strings.Fields(option), " ")
+	})
 	opens := regexp.MustCompile(`^(message|enum|oneof|service|rpc)\s+(\w+)`)
 	value := regexp.MustCompile(`^(?:(?:optional|repeated)\s+)?(?:[\w.]+(?:<.*>)?\s+)?(\w+)\s*=\s*-?\d+\s*(?:\[.*\])?;`)
 	found := map[string]string{}

@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -22,10 +22,11 @@ import (
 func Machine() output.Kind[*holdfastv1.Machine] {
 	return output.Kind[*holdfastv1.Machine]{
 		Noun: "machine", List: "machines",
-		Name:   (*holdfastv1.Machine).GetMachineId,
-		Header: []string{"MACHINE", "STATE", "POWER", "POOL", "AGENT", "RUN", "LOCATION", "RACK", "UPDATED", "WHY"},
-		Wide: []string{"PHASE", "NODE", "HARDWARE", "PROVIDER", "KEEPALIVE", "AGENT VERSION", "IN USE", "CONDITIONS",
-			"BANNERS", "SSH", "BMC", "MACS", "SERIAL", "CLUSTER", "CUSTOMER", "LABELS"},
+		Name: (*holdfastv1.Machine).GetMachineId,
+		Header: slices.Concat([]string{"MACHINE", "STATE", "POWER", "POOL", "AGENT", "RUN"}, headers(true),
+			[]string{"UPDATED", "WHY"}),
+		Wide: slices.Concat([]string{"PHASE", "NODE", "HARDWARE", "KEEPALIVE", "AGENT VERSION", "IN USE", "CONDITIONS",
+			"BANNERS"}, headers(false), []string{"LABELS"}),
 		Row: machineRow,
 		Page: func(ctx context.Context, c *client.Client, q output.Query) ([]*holdfastv1.Machine, string, error) {
 			r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.Filter, PageSize: q.Size,
@@ -37,19 +38,43 @@ func Machine() output.Kind[*holdfastv1.Machine] {
 }
 
 func machineRow(m *holdfastv1.Machine, now time.Time) []any {
-	spec, status := m.GetSpec(), m.GetStatus()
-	return []any{
-		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), PowerText(status), spec.GetPool(),
-		render.State(describe.Enum(status.GetAgentState())), status.GetActiveRunId(), spec.GetLocation(),
-		spec.GetRack(), app.Age(now, m.GetUpdatedAt()), describe.Attention(m, now),
+	status := m.GetStatus()
+	return slices.Concat([]any{
+		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), PowerText(status), m.GetSpec().GetPool(),
+		render.State(describe.Enum(status.GetAgentState())), status.GetActiveRunId(),
+	}, declared(m, true), []any{
+		app.Age(now, m.GetUpdatedAt()), describe.Attention(m, now),
 		render.State(describe.Enum(status.GetPhase())), describe.Enum(status.GetNodeState()),
-		describe.Hardware(m.GetHardwareSummary()), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
+		describe.Hardware(m.GetHardwareSummary()),
 		app.Age(now, m.GetAgent().GetLastKeepalive()), m.GetAgent().GetAgentVersion(),
 		describe.InUse(m.GetAgent().GetMetrics()), conditions(status.GetConditions()),
-		render.T(strings.Join(status.GetBanners(), "; "), render.Red), spec.GetSshEndpoint(), spec.GetBmcEndpoint(),
-		strings.Join(spec.GetMacAddresses(), ","), spec.GetSerial(), spec.GetTargetClusterRef(),
-		spec.GetCustomerId(), app.Joined(m.GetLabels()),
+		render.T(strings.Join(status.GetBanners(), "; "), render.Red),
+	}, declared(m, false), []any{app.Joined(m.GetLabels())})
+}
+
+// columns returns the declared fields that are usual columns, or those that are wide ones. The pool
+// is not one of them: it stands next to the agent, whose heartbeats name it.
+func columns(usual bool) (all []machinefield.Field) {
+	for f := range machinefield.All() {
+		if f.GetColumn() != "" && f.GetUsual() == usual && f.Name() != "pool" {
+			all = append(all, f)
+		}
 	}
+	return all
+}
+
+func headers(usual bool) (all []string) {
+	for _, f := range columns(usual) {
+		all = append(all, strings.ToUpper(f.GetColumn()))
+	}
+	return all
+}
+
+func declared(m *holdfastv1.Machine, usual bool) (all []any) {
+	for _, f := range columns(usual) {
+		all = append(all, describe.Declared(m, f))
+	}
+	return all
 }
 
 // PowerText returns the power of a machine, in red if it should be on.

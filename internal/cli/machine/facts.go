@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -22,13 +23,12 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 			t.Row(name, value)
 		}
 	}
-	n, a, spec := m.GetNode(), m.GetAgent(), m.GetSpec()
-	row("bmc", spec.GetBmcEndpoint())
-	row("ssh", spec.GetSshEndpoint())
-	row("macs", strings.Join(spec.GetMacAddresses(), ", "))
-	row("serial", spec.GetSerial())
-	row("provider", cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]))
-	row("cluster", spec.GetTargetClusterRef())
+	n, a := m.GetNode(), m.GetAgent()
+	for f := range machinefield.All() {
+		if !f.GetUsual() { // the line above this table has those
+			row(f.GetLabel(), describe.Declared(m, f))
+		}
+	}
 	row("labels", app.Joined(m.GetLabels()).Value)
 	for _, f := range describe.Host(m) {
 		row(f.Name, f.Value)

@@ -6,44 +6,33 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// specFlags are the flags of a machine's spec, for register and update.
+// specFlags are the flags of a machine's spec, for register and update: one for each declared
+// field, by the name of the field.
 type specFlags struct {
-	labels   []string
-	macs     []string
-	hostKeys []string
-	text     map[protoreflect.Name]*string // by field of MachineSpec
-}
-
-// specFields maps flags to fields of MachineSpec.
-func specFields() [][3]string {
-	return [][3]string{
-		{"ssh", "ssh_endpoint", "SSH endpoint, host:port"},
-		{"bmc", "bmc_endpoint", "BMC endpoint, host or URL"},
-		{"ssh-credentials", "ssh_credentials_ref", "name of the secret that opens the host"},
-		{"bmc-credentials", "bmc_credentials_ref", "name of the secret that opens the BMC"},
-		{"provider", "provider", "name of the provider that operates the machine"},
-		{"location", "location", "location, e.g. a datacenter"},
-		{"rack", "rack", "rack"},
-		{"pool", "pool", "pool of the machine"},
-		{"serial", "serial", "serial number"},
-		{"cluster", "target_cluster_ref", "cluster that the machine is for"},
-		{"customer", "customer_id", "customer that the machine is for"},
-	}
+	labels []string
+	text   map[string]*string
+	list   map[string]*[]string
 }
 
 func (s *specFlags) register(f *pflag.FlagSet) {
-	s.text = map[protoreflect.Name]*string{}
+	s.text, s.list = map[string]*string{}, map[string]*[]string{}
 	f.StringArrayVar(&s.labels, "label", nil, "label `key=value`; repeatable")
-	f.StringSliceVar(&s.macs, "mac", nil, "MAC `address`; repeatable")
-	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public host `key`, as in authorized_keys; repeatable")
-	for _, d := range specFields() {
-		s.text[protoreflect.Name(d[1])] = f.String(d[0], "", d[2])
+	for d := range machinefield.All() {
+		switch {
+		case d.GetFlag() == "":
+		case d.GetCommas():
+			s.list[d.Name()] = f.StringSlice(d.GetFlag(), nil, d.GetHelp()+"; repeatable")
+		case d.List():
+			s.list[d.Name()] = f.StringArray(d.GetFlag(), nil, d.GetHelp()+"; repeatable")
+		default:
+			s.text[d.Name()] = f.String(d.GetFlag(), "", d.GetHelp())
+		}
 	}
 }
 
@@ -54,16 +43,10 @@ func (s *specFlags) given(f *pflag.FlagSet) bool { return len(s.paths(f)) > 0 }
 // update keeps the others.
 func (s *specFlags) paths(f *pflag.FlagSet) []string {
 	var paths []string
-	for _, d := range specFields() {
-		if f.Changed(d[0]) {
-			paths = append(paths, "spec."+d[1])
+	for d := range machinefield.All() {
+		if f.Changed(d.GetFlag()) {
+			paths = append(paths, d.Path())
 		}
-	}
-	if f.Changed("mac") {
-		paths = append(paths, "spec.mac_addresses")
-	}
-	if f.Changed("ssh-host-key") {
-		paths = append(paths, "spec.ssh_host_keys")
 	}
 	for _, l := range s.labels {
 		key, _, _ := strings.Cut(l, "=")
@@ -86,14 +69,18 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 	if err != nil {
 		return nil, err
 	}
-	spec := &holdfastv1.MachineSpec{MacAddresses: s.macs, SshHostKeys: s.hostKeys}
-	m := spec.ProtoReflect()
-	for name, value := range s.text {
-		if scheme, _, isURL := strings.Cut(*value, "://"); name == "ssh_endpoint" && isURL {
-			return nil, app.Usagef("--ssh: begins with %q, as a URL: leave it out: want host, host:port or user@host",
-				scheme+"://")
+	spec := &holdfastv1.MachineSpec{}
+	for d := range machinefield.All() {
+		if values := s.list[d.Name()]; values != nil {
+			d.SetTexts(spec, *values)
 		}
-		m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOfString(*value))
+		if value := s.text[d.Name()]; value != nil {
+			d.Set(spec, *value)
+		}
+	}
+	if scheme, _, isURL := strings.Cut(spec.GetSshEndpoint(), "://"); isURL {
+		return nil, app.Usagef("--ssh: begins with %q, as a URL: leave it out: want host, host:port or user@host",
+			scheme+"://")
 	}
 	return &holdfastv1.Machine{MachineId: id, Labels: labels, Spec: spec}, nil
 }

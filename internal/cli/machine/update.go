@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/app"
 	"github.com/holdfast-metal/holdfast/internal/cli/kinds"
 	"github.com/holdfast-metal/holdfast/internal/cli/output"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -52,10 +53,9 @@ each machine in it.`,
 	}
 	o.Register(cmd, output.Shapes(kinds.Machine())...)
 	spec.register(cmd.Flags())
-	for _, d := range specFields() {
-		app.AllowEmpty(cmd.Flags(), d[0])
+	for d := range machinefield.All() {
+		app.AllowEmpty(cmd.Flags(), d.GetFlag())
 	}
-	app.AllowEmpty(cmd.Flags(), "mac", "ssh-host-key")
 	in.Register(cmd.Flags(), "machines")
 	return cmd
 }

@@ -282,6 +282,7 @@ type HeartbeatPoolResponse struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Status          string                 `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`                                             // healthy
 	NextHeartbeatMs int64                  `protobuf:"varint,2,opt,name=next_heartbeat_ms,json=nextHeartbeatMs,proto3" json:"next_heartbeat_ms,omitempty"` // requested by the server
+	TtlSeconds      int64                  `protobuf:"varint,50,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`                 // how long it counts as healthy without another heartbeat
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -326,6 +327,13 @@ func (x *HeartbeatPoolResponse) GetStatus() string {
 func (x *HeartbeatPoolResponse) GetNextHeartbeatMs() int64 {
 	if x != nil {
 		return x.NextHeartbeatMs
+	}
+	return 0
+}
+
+func (x *HeartbeatPoolResponse) GetTtlSeconds() int64 {
+	if x != nil {
+		return x.TtlSeconds
 	}
 	return 0
 }
@@ -384,6 +392,8 @@ func (x *PingServiceRequest) GetState() *ServiceState {
 
 type PingServiceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	NextPingMs    int64                  `protobuf:"varint,50,opt,name=next_ping_ms,json=nextPingMs,proto3" json:"next_ping_ms,omitempty"` // requested by the server
+	TtlSeconds    int64                  `protobuf:"varint,51,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`   // how long it counts as active without another ping
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +428,20 @@ func (*PingServiceResponse) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_heartbeat_proto_rawDescGZIP(), []int{5}
 }
 
+func (x *PingServiceResponse) GetNextPingMs() int64 {
+	if x != nil {
+		return x.NextPingMs
+	}
+	return 0
+}
+
+func (x *PingServiceResponse) GetTtlSeconds() int64 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
+}
+
 var File_proto_holdfast_v1_heartbeat_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_heartbeat_proto_rawDesc = "" +
@@ -446,14 +470,20 @@ const file_proto_holdfast_v1_heartbeat_proto_rawDesc = "" +
 	"\rworkers_total\x18\x03 \x01(\x05R\fworkersTotal\x12#\n" +
 	"\rworkers_ready\x18\x04 \x01(\x05R\fworkersReady\x12!\n" +
 	"\fworkers_busy\x18\x05 \x01(\x05R\vworkersBusy\x12%\n" +
-	"\x0euptime_seconds\x18\x06 \x01(\x03R\ruptimeSeconds\"[\n" +
+	"\x0euptime_seconds\x18\x06 \x01(\x03R\ruptimeSeconds\"|\n" +
 	"\x15HeartbeatPoolResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12*\n" +
-	"\x11next_heartbeat_ms\x18\x02 \x01(\x03R\x0fnextHeartbeatMs\"U\n" +
+	"\x11next_heartbeat_ms\x18\x02 \x01(\x03R\x0fnextHeartbeatMs\x12\x1f\n" +
+	"\vttl_seconds\x182 \x01(\x03R\n" +
+	"ttlSeconds\"U\n" +
 	"\x12PingServiceRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12/\n" +
-	"\x05state\x18\x02 \x01(\v2\x19.holdfast.v1.ServiceStateR\x05state\"\x15\n" +
-	"\x13PingServiceResponse2\xb9\x03\n" +
+	"\x05state\x18\x02 \x01(\v2\x19.holdfast.v1.ServiceStateR\x05state\"X\n" +
+	"\x13PingServiceResponse\x12 \n" +
+	"\fnext_ping_ms\x182 \x01(\x03R\n" +
+	"nextPingMs\x12\x1f\n" +
+	"\vttl_seconds\x183 \x01(\x03R\n" +
+	"ttlSeconds2\xb9\x03\n" +
 	"\x10HeartbeatService\x12\x97\x01\n" +
 	"\x10KeepMachineAlive\x12$.holdfast.v1.KeepMachineAliveRequest\x1a%.holdfast.v1.KeepMachineAliveResponse\"6\xfa\xa1\x19\x06\x12\x02\x04\x058\x01\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/agents/{machine_id}/heartbeat\x12\x89\x01\n" +
 	"\rHeartbeatPool\x12!.holdfast.v1.HeartbeatPoolRequest\x1a\".holdfast.v1.HeartbeatPoolResponse\"1\xfa\xa1\x19\x05\x12\x01\x058\x02\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/pools/{pool_id}/heartbeat\x12\x7f\n" +

@@ -1255,26 +1255,27 @@ func (x *Machine) GetHardwareSummary() *HardwareSummary {
 }
 
 type MachineSpec struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Provider         string                 `protobuf:"bytes,50,opt,name=provider,proto3" json:"provider,omitempty"`                                          // instance name; else the label "provider"; else "fake"
+	Pool             string                 `protobuf:"bytes,55,opt,name=pool,proto3" json:"pool,omitempty"`                                                  // its pool
+	Location         string                 `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`                                          // its location, e.g. a datacenter
+	Rack             string                 `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`                                                  // its rack
+	Serial           string                 `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`                                              // serial number; unique
+	AssetTag         string                 `protobuf:"bytes,59,opt,name=asset_tag,json=assetTag,proto3" json:"asset_tag,omitempty"`                          // its number in the inventory of the operator
+	CustomerId       string                 `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`                    // its customer
+	TargetClusterRef string                 `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"` // its target cluster
+	MacAddresses     []string               `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"`               // lower case, with colons
 	// [user@]host[:port]; a user is for other tools, such as Ansible: the provider ssh uses the
 	// user in the secret ssh_credentials_ref.
-	SshEndpoint       string   `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`
-	BmcEndpoint       string   `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`                      // host[:port], or a URL whose scheme selects the protocol
-	TargetClusterRef  string   `protobuf:"bytes,3,opt,name=target_cluster_ref,json=targetClusterRef,proto3" json:"target_cluster_ref,omitempty"`     // its target cluster
-	MacAddresses      []string `protobuf:"bytes,4,rep,name=mac_addresses,json=macAddresses,proto3" json:"mac_addresses,omitempty"`                   // lower case, with colons
-	Provider          string   `protobuf:"bytes,50,opt,name=provider,proto3" json:"provider,omitempty"`                                              // instance name; else the label "provider"; else "fake"
-	Location          string   `protobuf:"bytes,51,opt,name=location,proto3" json:"location,omitempty"`                                              // its location, e.g. a datacenter
-	Rack              string   `protobuf:"bytes,52,opt,name=rack,proto3" json:"rack,omitempty"`                                                      // its rack
-	Serial            string   `protobuf:"bytes,53,opt,name=serial,proto3" json:"serial,omitempty"`                                                  // serial number; unique
-	CustomerId        string   `protobuf:"bytes,54,opt,name=customer_id,json=customerId,proto3" json:"customer_id,omitempty"`                        // its customer
-	Pool              string   `protobuf:"bytes,55,opt,name=pool,proto3" json:"pool,omitempty"`                                                      // its pool
-	BmcCredentialsRef string   `protobuf:"bytes,56,opt,name=bmc_credentials_ref,json=bmcCredentialsRef,proto3" json:"bmc_credentials_ref,omitempty"` // name of a secret
-	SshCredentialsRef string   `protobuf:"bytes,57,opt,name=ssh_credentials_ref,json=sshCredentialsRef,proto3" json:"ssh_credentials_ref,omitempty"` // name of a secret
+	SshEndpoint       string `protobuf:"bytes,1,opt,name=ssh_endpoint,json=sshEndpoint,proto3" json:"ssh_endpoint,omitempty"`
+	SshCredentialsRef string `protobuf:"bytes,57,opt,name=ssh_credentials_ref,json=sshCredentialsRef,proto3" json:"ssh_credentials_ref,omitempty"` // name of a secret
 	// Host keys, as in authorized_keys. If there are none, the provider may pin the first key
 	// it sees.
-	SshHostKeys   []string `protobuf:"bytes,58,rep,name=ssh_host_keys,json=sshHostKeys,proto3" json:"ssh_host_keys,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SshHostKeys       []string `protobuf:"bytes,58,rep,name=ssh_host_keys,json=sshHostKeys,proto3" json:"ssh_host_keys,omitempty"`
+	BmcEndpoint       string   `protobuf:"bytes,2,opt,name=bmc_endpoint,json=bmcEndpoint,proto3" json:"bmc_endpoint,omitempty"`                      // host[:port], or a URL whose scheme selects the protocol
+	BmcCredentialsRef string   `protobuf:"bytes,56,opt,name=bmc_credentials_ref,json=bmcCredentialsRef,proto3" json:"bmc_credentials_ref,omitempty"` // name of a secret
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *MachineSpec) Reset() {
@@ -1307,37 +1308,16 @@ func (*MachineSpec) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *MachineSpec) GetSshEndpoint() string {
-	if x != nil {
-		return x.SshEndpoint
-	}
-	return ""
-}
-
-func (x *MachineSpec) GetBmcEndpoint() string {
-	if x != nil {
-		return x.BmcEndpoint
-	}
-	return ""
-}
-
-func (x *MachineSpec) GetTargetClusterRef() string {
-	if x != nil {
-		return x.TargetClusterRef
-	}
-	return ""
-}
-
-func (x *MachineSpec) GetMacAddresses() []string {
-	if x != nil {
-		return x.MacAddresses
-	}
-	return nil
-}
-
 func (x *MachineSpec) GetProvider() string {
 	if x != nil {
 		return x.Provider
+	}
+	return ""
+}
+
+func (x *MachineSpec) GetPool() string {
+	if x != nil {
+		return x.Pool
 	}
 	return ""
 }
@@ -1363,6 +1343,13 @@ func (x *MachineSpec) GetSerial() string {
 	return ""
 }
 
+func (x *MachineSpec) GetAssetTag() string {
+	if x != nil {
+		return x.AssetTag
+	}
+	return ""
+}
+
 func (x *MachineSpec) GetCustomerId() string {
 	if x != nil {
 		return x.CustomerId
@@ -1370,16 +1357,23 @@ func (x *MachineSpec) GetCustomerId() string {
 	return ""
 }
 
-func (x *MachineSpec) GetPool() string {
+func (x *MachineSpec) GetTargetClusterRef() string {
 	if x != nil {
-		return x.Pool
+		return x.TargetClusterRef
 	}
 	return ""
 }
 
-func (x *MachineSpec) GetBmcCredentialsRef() string {
+func (x *MachineSpec) GetMacAddresses() []string {
 	if x != nil {
-		return x.BmcCredentialsRef
+		return x.MacAddresses
+	}
+	return nil
+}
+
+func (x *MachineSpec) GetSshEndpoint() string {
+	if x != nil {
+		return x.SshEndpoint
 	}
 	return ""
 }
@@ -1396,6 +1390,20 @@ func (x *MachineSpec) GetSshHostKeys() []string {
 		return x.SshHostKeys
 	}
 	return nil
+}
+
+func (x *MachineSpec) GetBmcEndpoint() string {
+	if x != nil {
+		return x.BmcEndpoint
+	}
+	return ""
+}
+
+func (x *MachineSpec) GetBmcCredentialsRef() string {
+	if x != nil {
+		return x.BmcCredentialsRef
+	}
+	return ""
 }
 
 type MachineStatus struct {
@@ -2048,6 +2056,7 @@ type AgentRecord struct {
 	TokenId        string                 `protobuf:"bytes,50,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`                        // the token that the agent enrolled with: the pool's token is not valid for the machine; empty: not enrolled
 	Unapproved     bool                   `protobuf:"varint,51,opt,name=unapproved,proto3" json:"unapproved,omitempty"`                                // its agent created the machine with a shared token, and no operator has changed the machine since
 	EnrollerId     string                 `protobuf:"bytes,52,opt,name=enroller_id,json=enrollerId,proto3" json:"enroller_id,omitempty"`               // the ENROLLER token that the agent used last
+	TtlSeconds     int64                  `protobuf:"varint,53,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`              // of its lease: how long it counts as alive without another keepalive, or while PENDING, how long it has to register
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2192,6 +2201,13 @@ func (x *AgentRecord) GetEnrollerId() string {
 		return x.EnrollerId
 	}
 	return ""
+}
+
+func (x *AgentRecord) GetTtlSeconds() int64 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
 }
 
 // AgentMetrics is the load reported in a keepalive.
@@ -2846,7 +2862,7 @@ var File_proto_holdfast_v1_machine_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/machine.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/wait.proto\"H\n" +
+	"\x1fproto/holdfast/v1/machine.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/field.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/wait.proto\"H\n" +
 	"\x16RegisterMachineRequest\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\"2\n" +
 	"\x11GetMachineRequest\x12\x1d\n" +
@@ -2925,22 +2941,37 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x10hardware_summary\x188 \x01(\v2\x1c.holdfast.v1.HardwareSummaryR\x0fhardwareSummary\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x03\n" +
-	"\vMachineSpec\x12!\n" +
-	"\fssh_endpoint\x18\x01 \x01(\tR\vsshEndpoint\x12!\n" +
-	"\fbmc_endpoint\x18\x02 \x01(\tR\vbmcEndpoint\x12,\n" +
-	"\x12target_cluster_ref\x18\x03 \x01(\tR\x10targetClusterRef\x12#\n" +
-	"\rmac_addresses\x18\x04 \x03(\tR\fmacAddresses\x12\x1a\n" +
-	"\bprovider\x182 \x01(\tR\bprovider\x12\x1a\n" +
-	"\blocation\x183 \x01(\tR\blocation\x12\x12\n" +
-	"\x04rack\x184 \x01(\tR\x04rack\x12\x16\n" +
-	"\x06serial\x185 \x01(\tR\x06serial\x12\x1f\n" +
-	"\vcustomer_id\x186 \x01(\tR\n" +
-	"customerId\x12\x12\n" +
-	"\x04pool\x187 \x01(\tR\x04pool\x12.\n" +
-	"\x13bmc_credentials_ref\x188 \x01(\tR\x11bmcCredentialsRef\x12.\n" +
-	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\x12\"\n" +
-	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xfb\x06\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\f\n" +
+	"\vMachineSpec\x12\xa8\x01\n" +
+	"\bprovider\x182 \x01(\tB\x8b\x01\x92\xa2\x19\x86\x01\n" +
+	"\bprovider\x12Qname of the provider that operates the machine, in the configuration of the peers\x1a\bprovider\"\bProvider0\x018\x01B\rprovider_nameH\x01R\bprovider\x12G\n" +
+	"\x04pool\x187 \x01(\tB3\x92\xa2\x19/\n" +
+	"\x04pool\x12\x13pool of the machine\x1a\x04pool\"\x04Pool(\x010\x018\x01H\x01R\x04pool\x12c\n" +
+	"\blocation\x183 \x01(\tBG\x92\xa2\x19C\n" +
+	"\blocation\x12\x1blocation, e.g. a datacenter\x1a\blocation\"\bLocation(\x010\x018\x01H\x01R\blocation\x128\n" +
+	"\x04rack\x184 \x01(\tB$\x92\xa2\x19 \n" +
+	"\x04rack\x12\x04rack\x1a\x04rack\"\x04Rack(\x010\x018\x01H\x01R\x04rack\x12O\n" +
+	"\x06serial\x185 \x01(\tB7\x92\xa2\x193\n" +
+	"\x06serial\x12\x15serial number; unique\x1a\x06serial\"\x06Serial0\x01H\x01R\x06serial\x12x\n" +
+	"\tasset_tag\x18; \x01(\tB[\x92\xa2\x19W\n" +
+	"\tasset tag\x120inventory number, as on the label of the machine\x1a\tasset-tag\"\tAsset tag0\x01H\x01R\bassetTag\x12i\n" +
+	"\vcustomer_id\x186 \x01(\tBH\x92\xa2\x19D\n" +
+	"\bcustomer\x12 customer that the machine is for\x1a\bcustomer\"\bCustomer0\x018\x01R\n" +
+	"customerId\x12}\n" +
+	"\x12target_cluster_ref\x18\x03 \x01(\tBO\x92\xa2\x19K\n" +
+	"\acluster\x12*registered cluster that the machine is for\x1a\acluster\"\aCluster0\x018\x01R\x10targetClusterRef\x12`\n" +
+	"\rmac_addresses\x18\x04 \x03(\tB;\x92\xa2\x197\n" +
+	"\x04macs\x12\x1eMAC `address`, in any notation\x1a\x03mac\"\x04MACs0\x01H\x01P\x01R\fmacAddresses\x12\\\n" +
+	"\fssh_endpoint\x18\x01 \x01(\tB9\x92\xa2\x195\n" +
+	"\x03ssh\x12 SSH endpoint, [user@]host[:port]\x1a\x03ssh\"\x03SSH0\x01H\x01R\vsshEndpoint\x12\x8b\x01\n" +
+	"\x13ssh_credentials_ref\x189 \x01(\tB[\x92\xa2\x19W\n" +
+	"\x0fssh credentials\x123name of the secret that opens the host, of type ssh\x1a\x0fssh-credentialsR\x11sshCredentialsRef\x12o\n" +
+	"\rssh_host_keys\x18: \x03(\tBK\x92\xa2\x19G\n" +
+	"\rssh host keys\x12(public host `key`, as in authorized_keys\x1a\fssh-host-keyR\vsshHostKeys\x12\x7f\n" +
+	"\fbmc_endpoint\x18\x02 \x01(\tB\\\x92\xa2\x19X\n" +
+	"\x03bmc\x12CBMC endpoint, host[:port] or URL, whose scheme selects the protocol\x1a\x03bmc\"\x03BMC0\x01H\x01R\vbmcEndpoint\x12\x8a\x01\n" +
+	"\x13bmc_credentials_ref\x188 \x01(\tBZ\x92\xa2\x19V\n" +
+	"\x0fbmc credentials\x122name of the secret that opens the BMC, of type bmc\x1a\x0fbmc-credentialsR\x11bmcCredentialsRef\"\xfb\x06\n" +
 	"\rMachineStatus\x126\n" +
 	"\x05phase\x18\x01 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x126\n" +
 	"\n" +
@@ -3061,7 +3092,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x11install_status_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\x0finstallStatusAt\x12$\n" +
 	"\x0einstall_run_id\x18\x13 \x01(\tR\finstallRunId\x12;\n" +
 	"\vapproved_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"approvedAt\"\xac\x05\n" +
+	"approvedAt\"\xcd\x05\n" +
 	"\vAgentRecord\x12#\n" +
 	"\rprovider_name\x18\x01 \x01(\tR\fproviderName\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12%\n" +
@@ -3086,7 +3117,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"unapproved\x183 \x01(\bR\n" +
 	"unapproved\x12\x1f\n" +
 	"\venroller_id\x184 \x01(\tR\n" +
-	"enrollerId\"\x80\x02\n" +
+	"enrollerId\x12\x1f\n" +
+	"\vttl_seconds\x185 \x01(\x03R\n" +
+	"ttlSeconds\"\x80\x02\n" +
 	"\fAgentMetrics\x12.\n" +
 	"\x13cpu_utilization_pct\x18\x01 \x01(\x01R\x11cpuUtilizationPct\x124\n" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +
@@ -3319,6 +3352,7 @@ func file_proto_holdfast_v1_machine_proto_init() {
 	if File_proto_holdfast_v1_machine_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_field_proto_init()
 	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_wait_proto_init()
 	file_proto_holdfast_v1_machine_proto_msgTypes[18].OneofWrappers = []any{}

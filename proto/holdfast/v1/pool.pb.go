@@ -765,6 +765,7 @@ type RegisterPoolResponse struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Pool                *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                                                             // the registered pool
 	HeartbeatIntervalMs int64                  `protobuf:"varint,2,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"` // requested by the server
+	TtlSeconds          int64                  `protobuf:"varint,50,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`                             // how long it counts as healthy without a heartbeat
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -809,6 +810,13 @@ func (x *RegisterPoolResponse) GetPool() *Pool {
 func (x *RegisterPoolResponse) GetHeartbeatIntervalMs() int64 {
 	if x != nil {
 		return x.HeartbeatIntervalMs
+	}
+	return 0
+}
+
+func (x *RegisterPoolResponse) GetTtlSeconds() int64 {
+	if x != nil {
+		return x.TtlSeconds
 	}
 	return 0
 }
@@ -1429,10 +1437,12 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\"\x14\n" +
 	"\x12DeletePoolResponse\"<\n" +
 	"\x13RegisterPoolRequest\x12%\n" +
-	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\"q\n" +
+	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\"\x92\x01\n" +
 	"\x14RegisterPoolResponse\x12%\n" +
 	"\x04pool\x18\x01 \x01(\v2\x11.holdfast.v1.PoolR\x04pool\x122\n" +
-	"\x15heartbeat_interval_ms\x18\x02 \x01(\x03R\x13heartbeatIntervalMs\"H\n" +
+	"\x15heartbeat_interval_ms\x18\x02 \x01(\x03R\x13heartbeatIntervalMs\x12\x1f\n" +
+	"\vttl_seconds\x182 \x01(\x03R\n" +
+	"ttlSeconds\"H\n" +
 	"\x15DeregisterPoolRequest\x12\x17\n" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x18\n" +

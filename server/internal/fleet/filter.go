@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/internal/filter"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -28,11 +29,10 @@ func machineFilter() *filter.Schema {
 			return strings.ToLower(strings.ReplaceAll(s, "-", ":"))
 		}},
 	}
-	for _, name := range []string{
-		"ssh_endpoint", "bmc_endpoint", "target_cluster_ref", "mac_addresses",
-		"provider", "pool", "location", "rack", "serial", "customer_id",
-	} {
-		s.Aliases[name] = "spec." + name
+	for f := range machinefield.All() {
+		if f.GetFilter() {
+			s.Aliases[f.Name()] = f.Path()
+		}
 	}
 	for _, name := range []string{
 		"phase", "active_run_id", "effective_state", "node_state", "agent_state", "phase_changed_at", "banners",

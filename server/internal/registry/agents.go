@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster/call"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -20,12 +21,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/page"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
-)
-
-// The time for which a machine stays in its state without a heartbeat (docs/clients.md, 000).
-const (
-	pendingTTL = time.Hour
-	machineTTL = 5 * time.Minute
 )
 
 // Agents implements AgentService, which machines call to register themselves.
@@ -68,7 +63,7 @@ func (s *Agents) CreateAgentMachine(
 			GeneratedId:  generate,
 			Pool:         r.GetPool(),
 			ProviderName: r.GetProviderName(),
-			PendingTtlMs: pendingTTL.Milliseconds(),
+			PendingTtlMs: fsm.LifetimeOf(internalv1.LeaseRef_PENDING_MACHINE).TTL.Milliseconds(),
 			Token:        &internalv1.StoredToken{Token: tok, Sha256: hash},
 		}}
 		m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
@@ -96,7 +91,9 @@ func (s *Agents) RegisterAgent(
 	in.TokenSha256 = nil
 	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		c := auth.Command(ctx)
-		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds(), EnrollLimit: s.enrollLimit}
+		op := &internalv1.RegisterAgent{
+			Agent: in, TtlMs: fsm.LifetimeOf(internalv1.LeaseRef_MACHINE).TTL.Milliseconds(), EnrollLimit: s.enrollLimit,
+		}
 		if len(sum) > 0 {
 			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6)}, Sha256: sum}
 		}

@@ -71,7 +71,7 @@ func (s *Heartbeats) KeepKnownAlive(
 		State:           holdfastv1.Agent_READY,
 		PoolName:        a.GetPoolName(),
 		LastKeepalive:   a.GetAt(),
-		TtlSeconds:      a.GetTtlMs() / time.Second.Milliseconds(),
+		TtlSeconds:      seconds(a),
 		AgentVersion:    r.GetAgentVersion(),
 		NextKeepaliveMs: a.GetIntervalMs(),
 	}, nil
@@ -119,8 +119,13 @@ func (s *Heartbeats) HeartbeatPool(
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.HeartbeatPoolResponse{Status: "healthy", NextHeartbeatMs: a.GetIntervalMs()}, nil
+	return &holdfastv1.HeartbeatPoolResponse{
+		Status: "healthy", NextHeartbeatMs: a.GetIntervalMs(), TtlSeconds: seconds(a),
+	}, nil
 }
+
+// seconds returns how long a renewed lease lasts.
+func seconds(a *internalv1.RenewalAnswer) int64 { return a.GetTtlMs() / time.Second.Milliseconds() }
 
 // thermometer returns the temperature of a GPU in °C, or nil if it is none that a GPU can have.
 func thermometer(celsius *float64) *float64 {
@@ -139,8 +144,9 @@ func (s *Heartbeats) PingService(
 		return nil, err
 	}
 	renewal := &internalv1.Renewal{State: request.WithoutUnknown(r.GetState())}
-	if _, err := s.renew(ctx, internalv1.LeaseRef_SERVICE, serviceID(r.GetId()), renewal); err != nil {
+	a, err := s.renew(ctx, internalv1.LeaseRef_SERVICE, serviceID(r.GetId()), renewal)
+	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.PingServiceResponse{}, nil
+	return &holdfastv1.PingServiceResponse{NextPingMs: a.GetIntervalMs(), TtlSeconds: seconds(a)}, nil
 }

@@ -15,14 +15,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-const (
-	// poolTTL is three times the shortest interval that the leader requests of pool managers.
-	// It waits for at least three of the requested intervals (POOLREG-18021).
-	poolTTL = 15 * time.Second
-	// poolInterval is the interval until the first heartbeat is answered (POOLREG-18010).
-	poolInterval = 10 * time.Second
-)
-
 // Pools implements PoolService.
 type Pools struct {
 	holdfastv1.UnimplementedPoolServiceServer
@@ -131,15 +123,19 @@ func (s *Pools) RegisterPool(
 	if err := request.Violations(fsm.CheckPool(p)); err != nil {
 		return nil, err
 	}
+	lease := fsm.LifetimeOf(internalv1.LeaseRef_POOL)
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RegisterPool{
-		RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: poolTTL.Milliseconds()},
+		RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: lease.TTL.Milliseconds()},
 	}
 	p, err := edge.Apply[*holdfastv1.Pool](ctx, s.Node, c)
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.RegisterPoolResponse{Pool: p, HeartbeatIntervalMs: poolInterval.Milliseconds()}, nil
+	return &holdfastv1.RegisterPoolResponse{
+		Pool: p, HeartbeatIntervalMs: lease.Interval.Milliseconds(),
+		TtlSeconds: int64(lease.Last(lease.TTL, lease.Interval) / time.Second),
+	}, nil
 }
 
 // DeregisterPool removes a pool from placement.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -21,10 +20,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
-
-// serviceTTL is the time for which a service stays active without a ping. Clients ping every
-// 5 to 30 s.
-const serviceTTL = 90 * time.Second
 
 // Services implements RegistryService, the discovery API.
 type Services struct {
@@ -50,7 +45,7 @@ func (s *Services) RegisterService(
 	return edge.RetryAborted(func() (*holdfastv1.Service, error) {
 		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{
-			Target: t, NewId: uuid.NewString(), TtlMs: serviceTTL.Milliseconds(),
+			Target: t, NewId: uuid.NewString(), TtlMs: fsm.LifetimeOf(internalv1.LeaseRef_SERVICE).TTL.Milliseconds(),
 		}}
 		return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 	})

@@ -19,7 +19,7 @@ const agentTTL = 12 * time.Second
 
 // shortLeases changes a number and no rule.
 func shortLeases() []Patch {
-	return []Patch{{"server/internal/registry/agents.go", "machineTTL = 5 * time.Minute",
+	return []Patch{{"fsm/internal/lifetime/lifetime.go", "machineTTL = 5 * time.Minute",
 		fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
 }
 

@@ -141,7 +141,7 @@ func Mutants() []Mutant {
 			Name:     "earlyexpiry",
 			Breaks:   "a new leader extends leases by the time that recorded heartbeats may lag",
 			Scenario: answeredFromMemory(),
-			Patches:  []Patch{{"executor/lease/entry.go", "\tif e.inherited {\n\t\tttl += e.slack()\n\t}\n", ""}},
+			Patches:  []Patch{{"executor/lease/entry.go", ".LowLoad) + e.slack()\n", ".LowLoad)\n"}},
 		},
 		{
 			Name: "deafclock", Breaks: "the lease clock stops while there is no leader",

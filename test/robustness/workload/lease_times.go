@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // SecretsKey creates the key with which peers encrypt secrets, and returns the arguments
@@ -22,14 +25,17 @@ func SecretsKey(dir string) ([]string, error) {
 }
 
 // OrdinaryLeases returns the terms of the product
-// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: a true loss is declared within
-// TTL + 60 s). A pool has three of its heartbeat intervals, which are 5 to 30 s.
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: a true loss is declared within 60 s
+// after the end of the lease). Heartbeats may have the longest interval.
 func OrdinaryLeases() Leases {
-	return Leases{
-		Machine: {TTL: 5 * time.Minute, Max: 6 * time.Minute},
-		Pool:    {TTL: 15 * time.Second, Max: 150 * time.Second},
-		Service: {TTL: 90 * time.Second, Max: 150 * time.Second},
+	all := Leases{}
+	for holder, kind := range map[Holder]internalv1.LeaseRef_Kind{
+		Machine: internalv1.LeaseRef_MACHINE, Pool: internalv1.LeaseRef_POOL, Service: internalv1.LeaseRef_SERVICE,
+	} {
+		l := fsm.LifetimeOf(kind)
+		all[holder] = LeaseTimes{TTL: l.TTL, Max: l.Last(l.TTL, l.LowLoad) + time.Minute}
 	}
+	return all
 }
 
 // ShortLeases returns the terms of a holdfast built with ShortLeaseEdits: leases can be
@@ -49,13 +55,13 @@ type Edit struct{ File, Before, After string }
 // ShortLeaseEdits returns edits that make leases short. They change numbers and no rule:
 // the product has no switch for them.
 func ShortLeaseEdits() []Edit {
+	const table = "fsm/internal/lifetime/lifetime.go"
 	return []Edit{
-		{"server/internal/registry/agents.go", "machineTTL = 5 * time.Minute", "machineTTL = 6 * time.Second"},
-		{"server/machineapi/register.go", "const ttlSeconds = 300", "const ttlSeconds = 6"},
-		{"server/internal/registry/services.go", "const serviceTTL = 90 * time.Second", "const serviceTTL = 6 * time.Second"},
-		{"server/internal/registry/pools.go", "poolTTL = 15 * time.Second", "poolTTL = 4 * time.Second"},
-		{"executor/lease/interval.go", "poolNormal = 10 * time.Second", "poolNormal = 2 * time.Second"},
-		{"executor/lease/interval.go", "poolHigh   = 5 * time.Second", "poolHigh   = 2 * time.Second"},
-		{"executor/lease/interval.go", "poolQuiet  = 30 * time.Second", "poolQuiet  = 3 * time.Second"},
+		{table, "machineTTL = 5 * time.Minute", "machineTTL = 6 * time.Second"},
+		{table, "serviceTTL = 90 * time.Second", "serviceTTL = 6 * time.Second"},
+		{table, "poolTTL    = 15 * time.Second", "poolTTL    = 4 * time.Second"},
+		{table, "poolInterval    = 10 * time.Second", "poolInterval    = 2 * time.Second"},
+		{table, "poolFast        = 5 * time.Second", "poolFast        = 2 * time.Second"},
+		{table, "poolSlow        = 30 * time.Second", "poolSlow        = 3 * time.Second"},
 	}
 }

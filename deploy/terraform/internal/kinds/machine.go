@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/deploy/terraform/internal/crud"
 	"github.com/holdfast-metal/holdfast/deploy/terraform/internal/values"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -29,6 +30,7 @@ type machine struct {
 	Location          types.String `tfsdk:"location"`
 	Rack              types.String `tfsdk:"rack"`
 	Serial            types.String `tfsdk:"serial"`
+	AssetTag          types.String `tfsdk:"asset_tag"`
 	CustomerID        types.String `tfsdk:"customer_id"`
 	Pool              types.String `tfsdk:"pool"`
 	BMCCredentialsRef types.String `tfsdk:"bmc_credentials_ref"`
@@ -40,28 +42,10 @@ type machine struct {
 func machineKind() crud.Kind[machine] {
 	return crud.Kind[machine]{
 		Name: "machine", Key: "machine_id", Upsert: true,
-		Rename: map[string]string{"provider": "provider_name"},
+		Rename: renamed(),
 		Schema: schema.Schema{
 			Description: "A machine: its endpoints, labels and place. Phase, runs and power are not managed.",
-			Attributes: map[string]schema.Attribute{
-				"machine_id":          required("Id of the machine. Another id is another machine."),
-				"labels":              optionalMap("Labels that are managed here. Other labels of the machine stay."),
-				"ssh_endpoint":        optional("[user@]host[:port]"),
-				"bmc_endpoint":        optional("host[:port], or a URL whose scheme selects the protocol"),
-				"target_cluster_ref":  optional("Registered cluster that it belongs to"),
-				"mac_addresses":       macAddresses(),
-				"provider_name":       optional("Name of the provider in the configuration of the peers (spec.provider)"),
-				"location":            optional("Its location, e.g. a datacenter"),
-				"rack":                optional("Its rack"),
-				"serial":              optional("Serial number; unique"),
-				"customer_id":         optional("Its customer"),
-				"pool":                optional("Its pool, which must exist"),
-				"bmc_credentials_ref": optional("Name of a secret of type bmc"),
-				"ssh_credentials_ref": optional("Name of a secret of type ssh"),
-				"ssh_host_keys":       optionalSet("Host keys, as in authorized_keys"),
-				"force_delete": schema.BoolAttribute{Optional: true,
-					Description: "Also delete the machine while it is IN_SERVICE"},
-			},
+			Attributes:  machineAttributes(),
 		},
 		ID:    func(m *machine) string { return m.MachineID.ValueString() },
 		Empty: emptyMachine,
@@ -79,10 +63,27 @@ func machineKind() crud.Kind[machine] {
 	}
 }
 
-func macAddresses() schema.SetAttribute {
-	s := optionalSet("MAC addresses, in any notation")
-	s.PlanModifiers = []planmodifier.Set{values.SameMACs{}}
-	return s
+// machineAttributes returns the attributes of a machine: one for each declared field.
+func machineAttributes() map[string]schema.Attribute {
+	all := map[string]schema.Attribute{
+		"machine_id": required("Id of the machine. Another id is another machine."),
+		"labels":     optionalMap("Labels that are managed here. Other labels of the machine stay."),
+		"force_delete": schema.BoolAttribute{Optional: true,
+			Description: "Also delete the machine while it is IN_SERVICE"},
+	}
+	for f := range machinefield.All() {
+		text := values.Sentence(f.GetHelp())
+		if !f.List() {
+			all[f.Attribute()] = optional(text)
+			continue
+		}
+		set := optionalSet(text)
+		if f.Name() == "mac_addresses" {
+			set.PlanModifiers = []planmodifier.Set{values.SameMACs{}}
+		}
+		all[f.Attribute()] = set
+	}
+	return all
 }
 
 func emptyMachine(id string) machine {
@@ -90,14 +91,27 @@ func emptyMachine(id string) machine {
 		MACAddresses: types.SetNull(types.StringType), SSHHostKeys: types.SetNull(types.StringType)}
 }
 
-// texts returns the attributes of the spec's texts, by field.
-func (m *machine) texts() map[string]*types.String {
-	return map[string]*types.String{
-		"ssh_endpoint": &m.SSHEndpoint, "bmc_endpoint": &m.BMCEndpoint, "target_cluster_ref": &m.TargetClusterRef,
-		"provider": &m.ProviderName, "location": &m.Location, "rack": &m.Rack, "serial": &m.Serial,
-		"customer_id": &m.CustomerID, "pool": &m.Pool, "bmc_credentials_ref": &m.BMCCredentialsRef,
-		"ssh_credentials_ref": &m.SSHCredentialsRef,
+// renamed returns the attributes that have another name than their field.
+func renamed() map[string]string {
+	all := map[string]string{}
+	for f := range machinefield.All() {
+		if f.Attribute() != f.Name() {
+			all[f.Name()] = f.Attribute()
+		}
 	}
+	return all
+}
+
+// texts returns the attributes of the declared texts, by field.
+func (m *machine) texts() map[string]*types.String {
+	attributes := values.Attributes[types.String](m)
+	all := map[string]*types.String{}
+	for f := range machinefield.All() {
+		if !f.List() {
+			all[f.Name()] = attributes[f.Attribute()]
+		}
+	}
+	return all
 }
 
 // proto returns the machine of the API.

@@ -8,18 +8,23 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/deploy/terraform/internal/values"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // liveMachine returns a machine with each field that operators set.
 func liveMachine() *holdfastv1.Machine {
-	return &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"env": "prod"},
-		Spec: &holdfastv1.MachineSpec{
-			SshEndpoint: "root@10.0.0.1", BmcEndpoint: "10.1.0.1", TargetClusterRef: "prod",
-			MacAddresses: []string{"aa:bb:cc:00:00:01"}, Provider: "dc", Location: "fra1", Rack: "r7", Serial: "S1",
-			CustomerId: "c1", Pool: "gpu", BmcCredentialsRef: "bmc/r7", SshCredentialsRef: "ssh/r7",
-			SshHostKeys: []string{"ssh-ed25519 AAAA"},
-		}}
+	spec := &holdfastv1.MachineSpec{}
+	for f := range machinefield.All() {
+		if f.List() {
+			f.SetTexts(spec, []string{f.Name()})
+		} else {
+			f.Set(spec, f.Name())
+		}
+	}
+	spec.MacAddresses, spec.Rack, spec.Pool = []string{"aa:bb:cc:00:00:01"}, "r7", "gpu"
+	spec.SshHostKeys = []string{"ssh-ed25519 AAAA"}
+	return &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"env": "prod"}, Spec: spec}
 }
 
 // TestEveryFieldOfAMachine checks that an import reads each field of a spec, and that a create

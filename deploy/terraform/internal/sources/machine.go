@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/deploy/terraform/internal/values"
 	"github.com/holdfast-metal/holdfast/internal/filter"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -26,6 +27,7 @@ type machine struct {
 	Location     types.String `tfsdk:"location"`
 	Rack         types.String `tfsdk:"rack"`
 	Serial       types.String `tfsdk:"serial"`
+	AssetTag     types.String `tfsdk:"asset_tag"`
 	Pool         types.String `tfsdk:"pool"`
 	Phase        types.String `tfsdk:"phase"`
 	State        types.String `tfsdk:"effective_state"`
@@ -38,20 +40,13 @@ type machine struct {
 	Attention    types.Bool   `tfsdk:"needs_attention"`
 }
 
+// machineAttributes returns the attributes of a machine that is read: those of the declared fields,
+// and of its state.
 func machineAttributes() map[string]schema.Attribute {
-	return map[string]schema.Attribute{
+	all := map[string]schema.Attribute{
 		"machine_id": computed("Its id"),
 		"labels": schema.MapAttribute{Computed: true, ElementType: types.StringType,
 			Description: "Its labels"},
-		"ssh_endpoint": computed("[user@]host[:port]"),
-		"bmc_endpoint": computed("host[:port], or a URL"),
-		"mac_addresses": schema.ListAttribute{Computed: true, ElementType: types.StringType,
-			Description: "Lower case, with colons"},
-		"provider_name":   computed("Its provider (spec.provider)"),
-		"location":        computed("Its location"),
-		"rack":            computed("Its rack"),
-		"serial":          computed("Serial number"),
-		"pool":            computed("Its pool"),
 		"phase":           computed("READY, IN_SERVICE, …"),
 		"effective_state": computed("State for user interfaces"),
 		"node_state":      computed("What is on its disk"),
@@ -62,21 +57,39 @@ func machineAttributes() map[string]schema.Attribute {
 		"ip_address":      computed("As its installer or its system reports"),
 		"needs_attention": schema.BoolAttribute{Computed: true, Description: "It has issues"},
 	}
+	for f := range machinefield.All() {
+		switch text := values.Sentence(f.GetHelp()); {
+		case !f.GetObserved():
+		case f.List():
+			all[f.Attribute()] = schema.ListAttribute{Computed: true, ElementType: types.StringType, Description: text}
+		default:
+			all[f.Attribute()] = computed(text)
+		}
+	}
+	return all
 }
 
 func machineOf(m *holdfastv1.Machine) machine {
-	s, spec, text := m.GetStatus(), m.GetSpec(), types.StringValue
-	return machine{
+	s, text := m.GetStatus(), types.StringValue
+	out := machine{
 		MachineID: text(m.GetMachineId()), Labels: values.Labels(m.GetLabels()),
-		SSHEndpoint: text(spec.GetSshEndpoint()), BMCEndpoint: text(spec.GetBmcEndpoint()),
-		MACAddresses: values.List(spec.GetMacAddresses()), ProviderName: text(spec.GetProvider()),
-		Location: text(spec.GetLocation()), Rack: text(spec.GetRack()), Serial: text(spec.GetSerial()),
-		Pool: text(spec.GetPool()), Phase: text(s.GetPhase().String()), State: text(s.GetEffectiveState().String()),
+		Phase: text(s.GetPhase().String()), State: text(s.GetEffectiveState().String()),
 		NodeState: text(s.GetNodeState().String()), Power: text(s.GetPower().String()),
 		ClusterRef: text(s.GetClusterRef()), ActiveRunID: text(s.GetActiveRunId()),
 		Hostname: text(m.GetNode().GetHostname()), IPAddress: text(m.GetNode().GetIpAddress()),
 		Attention: types.BoolValue(s.GetNeedsAttention()),
 	}
+	texts, lists := values.Attributes[types.String](&out), values.Attributes[types.List](&out)
+	for f := range machinefield.All() {
+		switch {
+		case !f.GetObserved():
+		case f.List():
+			*lists[f.Attribute()] = values.List(f.Texts(m.GetSpec()))
+		default:
+			*texts[f.Attribute()] = text(f.Text(m.GetSpec()))
+		}
+	}
+	return out
 }
 
 func machineSource() kind[machine] {

@@ -8,6 +8,7 @@ package values
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -158,3 +159,23 @@ func MAC(s string) string {
 
 // Same returns its argument.
 func Same(s string) string { return s }
+
+// Attributes returns the attributes of a model that have the type T, by name. The model is a
+// pointer to a struct with tags of Terraform.
+func Attributes[T attr.Value](model any) map[string]*T {
+	all := map[string]*T{}
+	v := reflect.ValueOf(model).Elem()
+	for i := range v.NumField() {
+		if p, ok := v.Field(i).Addr().Interface().(*T); ok {
+			all[v.Type().Field(i).Tag.Get("tfsdk")] = p
+		}
+	}
+	return all
+}
+
+// Sentence returns the help of a flag as the description of an attribute: it begins with a capital,
+// and has no quotes around the name of the value.
+func Sentence(help string) string {
+	help = strings.ReplaceAll(help, "`", "")
+	return strings.ToUpper(help[:1]) + help[1:]
+}

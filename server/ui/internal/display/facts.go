@@ -1,7 +1,6 @@
 package display
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/internal/describe"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/machinefield"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -33,21 +33,11 @@ func Facts(m *holdfastv1.Machine) []Fact {
 			all = append(all, Fact{Name: name, At: at})
 		}
 	}
-	s, n, a := m.GetSpec(), m.GetNode(), m.GetAgent()
-	row("provider", cmp.Or(s.GetProvider(), m.GetLabels()["provider"]))
+	n, a := m.GetNode(), m.GetAgent()
+	for f := range machinefield.All() {
+		row(f.GetLabel(), describe.Declared(m, f))
+	}
 	row("hardware", describe.Hardware(m.GetHardwareSummary()))
-	row("pool", s.GetPool())
-	row("location", s.GetLocation())
-	row("rack", s.GetRack())
-	row("serial", s.GetSerial())
-	row("customer", s.GetCustomerId())
-	row("cluster", s.GetTargetClusterRef())
-	row("mac addresses", strings.Join(s.GetMacAddresses(), ", "))
-	row("ssh", s.GetSshEndpoint())
-	row("ssh credentials", s.GetSshCredentialsRef())
-	row("ssh host keys", strings.Join(s.GetSshHostKeys(), "\n"))
-	row("bmc", s.GetBmcEndpoint())
-	row("bmc credentials", s.GetBmcCredentialsRef())
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
 		row("label "+k, m.GetLabels()[k])
 	}
