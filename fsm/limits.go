@@ -1,6 +1,10 @@
 package fsm
 
-import "github.com/holdfast-metal/holdfast/fsm/internal/limits"
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifetime"
+	"github.com/holdfast-metal/holdfast/fsm/internal/limits"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
 
 // The largest numbers of things in one command. A proposer of more makes several commands.
 const (
@@ -21,3 +25,9 @@ const (
 	MaxDropConsoles = limits.DropConsoles // console sessions of a DropConsoles
 	MaxOutput       = limits.Output       // pieces of output of a RecordConsole
 )
+
+// Lifetime is how long the leases of a kind last, and how often they are renewed.
+type Lifetime = lifetime.Lifetime
+
+// LifetimeOf returns the lifetime of the leases of a kind, the only table of them.
+func LifetimeOf(kind internalv1.LeaseRef_Kind) Lifetime { return lifetime.Of(kind) }

@@ -17,6 +17,9 @@ func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) str
 	return runs.ClusterRef(m, own, params)
 }
 
+// SameWait reports whether two waits are for the same event. Their causes and times do not count.
+func SameWait(a, b *holdfastv1.Wait) bool { return runs.SameWait(a, b) }
+
 // Drains reports whether the success of a step means that the machine's node is drained. Such
 // steps are scripts, recognized by name.
 func Drains(s *holdfastv1.StepStatus) bool { return runs.Drains(s) }

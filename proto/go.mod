@@ -4,6 +4,7 @@ module github.com/holdfast-metal/holdfast/proto
 go 1.26.8
 
 require (
+	github.com/google/go-cmp v0.7.0
 	google.golang.org/genproto/googleapis/api v0.0.0-20260817212433-ac3dfec99bb1
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12

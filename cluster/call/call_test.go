@@ -25,7 +25,7 @@ func TestDelivery(t *testing.T) {
 	var ids [2][]string
 	for i, d := range []*Delivery{first, forwarded} {
 		for range 2 {
-			c := &internalv1.Command{Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}
+			c := &internalv1.Command{Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}}}
 			DeliveryFrom(d.With(t.Context())).Mark(c)()
 			ids[i] = append(ids[i], c.GetDelivery().GetId())
 			if got := c.GetDelivery(); got.GetSince() != 7 || got.GetAgain() != (i == 1) {
