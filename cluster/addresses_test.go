@@ -16,7 +16,7 @@ func TestRaftAsksForAddressesBeforeGossipRuns(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	stop, done := make(chan struct{}), make(chan struct{})
-	ask := func(n *cluster.Node) {
+	ask := func(n *cluster.Peer) {
 		go func() {
 			defer close(done)
 			for {

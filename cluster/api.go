@@ -19,7 +19,7 @@ import (
 // are unset. In a call that a peer may deliver twice, the command is applied once: the second
 // delivery returns the outcome of the first. The error is an *fsm.Error if the state refused the
 // command (also in Result.Err), otherwise an *outcome.Error.
-func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+func (n *Peer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	return n.committer.Apply(ctx, cmd)
 }
 
@@ -32,7 +32,7 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 //
 // Calls are answered before the caller's deadline, if need be with UNAVAILABLE, an
 // ErrorInfo and a text that names the cause.
-func (n *Node) InterceptUnary(
+func (n *Peer) InterceptUnary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {
 	return n.router.InterceptUnary(ctx, req, info, next)
@@ -41,7 +41,7 @@ func (n *Node) InterceptUnary(
 // InterceptStream is the interceptor that resolves the consistency of read-only streams when they
 // begin. Streams are served by the peer that accepted them; none is forwarded. A stream that is not
 // stale ends with UNAVAILABLE if this peer loses contact with the cluster.
-func (n *Node) InterceptStream(
+func (n *Peer) InterceptStream(
 	srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
 ) error {
 	return n.router.InterceptStream(srv, ss, info, next)
@@ -50,7 +50,7 @@ func (n *Node) InterceptStream(
 // View returns the state with the context's Consistency, which defaults to linearizable.
 // Behind the interceptors that was ensured before the handler, so View only returns the
 // local state. Errors are *outcome.Errors.
-func (n *Node) View(ctx context.Context) (*fsm.View, error) {
+func (n *Peer) View(ctx context.Context) (*fsm.View, error) {
 	if err := n.reader.Prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -61,30 +61,30 @@ func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 // from the resulting state. If do fails, the leadership is transferred, because tasks do
 // not resume in the same term. If no other peer takes it, this peer begins another term. It
 // works only on a leader that is ready.
-func (n *Node) PauseTasks(ctx context.Context, do func(context.Context) error) error {
+func (n *Peer) PauseTasks(ctx context.Context, do func(context.Context) error) error {
 	return n.terms.Pause(ctx, do)
 }
 
 // TransferTo hands the leadership to another voter and returns the id of the new leader. If
 // to is empty, it chooses the most up-to-date voter that answers. It works only on the
 // leader.
-func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
+func (n *Peer) TransferTo(ctx context.Context, to string) (string, error) {
 	return n.terms.TransferTo(ctx, to)
 }
 
 // RemovePeer removes a lost peer from the cluster. With force the peer may be alive. It
 // works only on the leader.
-func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
+func (n *Peer) RemovePeer(ctx context.Context, id string, force bool) error {
 	return n.members.RemovePeer(ctx, id, force)
 }
 
 // AdmitPeer lets a peer join that was removed, or that waits for an admin. It works only on the
 // leader.
-func (n *Node) AdmitPeer(ctx context.Context, id string) error { return n.members.AdmitPeer(ctx, id) }
+func (n *Peer) AdmitPeer(ctx context.Context, id string) error { return n.members.AdmitPeer(ctx, id) }
 
 // Autopilot returns the rules and the resulting state of the peers. It works only on the
 // leader.
-func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
+func (n *Peer) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	if _, err := n.leads(); err != nil {
 		return nil, n.refusal(err)
 	}
@@ -95,47 +95,47 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 
 // Member returns an error if the caller of a connection is not a peer that is a member of the
 // cluster now. Without TLS every process on loopback counts as one.
-func (n *Node) Member(ctx context.Context, c *peertls.Caller) error { return n.guard.Member(ctx, c) }
+func (n *Peer) Member(ctx context.Context, c *peertls.Caller) error { return n.guard.Member(ctx, c) }
 
 // ForwardedBy returns the peer that has forwarded a call. The header is trusted only if it
 // names the calling peer itself, which with TLS is the peer in the certificate. Other
 // metadata about the original caller may be trusted only if ok is true.
-func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) { return n.guard.ForwardedBy(ctx) }
+func (n *Peer) ForwardedBy(ctx context.Context) (id string, ok bool) { return n.guard.ForwardedBy(ctx) }
 
 // Leader returns the leader that this peer knows, and whether it is this peer. ok is false
 // if no leader is known.
-func (n *Node) Leader() (id string, self, ok bool) {
+func (n *Peer) Leader() (id string, self, ok bool) {
 	_, l := n.raft.LeaderWithID()
-	return string(l), string(l) == n.cfg.NodeID, l != ""
+	return string(l), string(l) == n.cfg.PeerID, l != ""
 }
 
 // Role returns this peer's Raft role: leader, follower, candidate or shutdown.
-func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
+func (n *Peer) Role() string { return strings.ToLower(n.raft.State().String()) }
 
 // GossipAddr returns this peer's gossip address, which other peers name in Join.
-func (n *Node) GossipAddr() string { return n.gossip.Addr() }
+func (n *Peer) GossipAddr() string { return n.gossip.Addr() }
 
 // RaftAddr returns the Raft address that this peer advertises.
-func (n *Node) RaftAddr() string { return n.stream.Addr().String() }
+func (n *Peer) RaftAddr() string { return n.stream.Addr().String() }
 
 // Ready reports whether this peer leads and accepts commands.
-func (n *Node) Ready() bool {
+func (n *Peer) Ready() bool {
 	_, ok := n.terms.Current()
 	return ok
 }
 
 // PeerConn returns the connection to another peer, for services between peers. The node
 // owns it: the caller must not close it.
-func (n *Node) PeerConn(id string) (grpc.ClientConnInterface, error) { return n.conns.Get(id) }
+func (n *Peer) PeerConn(id string) (grpc.ClientConnInterface, error) { return n.conns.Get(id) }
 
 // refusal returns the error of a call that has changed nothing.
-func (n *Node) refusal(err error) error {
+func (n *Peer) refusal(err error) error {
 	leader, _, _ := n.Leader()
 	return outcome.Refusal(leader, err)
 }
 
 // leads returns the term in which this peer leads and is ready, or the reason why it does not.
-func (n *Node) leads() (term uint64, err error) {
+func (n *Peer) leads() (term uint64, err error) {
 	if l, ok := n.terms.Current(); ok {
 		return l.Term, nil
 	}

@@ -79,9 +79,9 @@ func otherEntry(base uint64) any {
 }
 
 // follower runs a peer that stands for no election.
-func follower(t *testing.T, dir string) (*Node, <-chan error) {
+func follower(t *testing.T, dir string) (*Peer, <-chan error) {
 	t.Helper()
-	n, err := New(Config{NodeID: "p1", DataDir: dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0",
+	n, err := New(Config{PeerID: "p1", DataDir: dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0",
 		AdvertiseGRPC: "127.0.0.1:1", Logger: slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
 	if err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func (a *asker) readIndex(ctx context.Context, id string) (uint64, error) {
 }
 
 // askRenewal asks the leader for another certificate of this peer.
-func (n *Node) askRenewal(ctx context.Context, csr []byte) ([]byte, error) {
+func (n *Peer) askRenewal(ctx context.Context, csr []byte) ([]byte, error) {
 	leader, self, ok := n.Leader()
 	switch {
 	case !ok:
@@ -126,7 +126,7 @@ func (n *Node) askRenewal(ctx context.Context, csr []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.RenewCertificate(ctx, &internalv1.RenewCertificateRequest{PeerId: n.cfg.NodeID, Csr: csr})
+	r, err := c.RenewCertificate(ctx, &internalv1.RenewCertificateRequest{PeerId: n.cfg.PeerID, Csr: csr})
 	return r.GetChain(), err
 }
 
@@ -140,13 +140,13 @@ func (a *asker) leave(ctx context.Context, leader string) error {
 }
 
 // keepMarks compares the marks of this directory with what the other peers remember of it.
-func (n *Node) keepMarks(ctx context.Context) error {
+func (n *Peer) keepMarks(ctx context.Context) error {
 	return n.marks.Run(ctx, marks.Others{
 		Changed: n.gossip.Changed,
 		Voters:  func() []string { others, _ := n.raft.voters(); return others },
 		Peers: func() (ids []string) {
 			for _, s := range n.raft.servers() {
-				if id := string(s.ID); id != n.cfg.NodeID {
+				if id := string(s.ID); id != n.cfg.PeerID {
 					ids = append(ids, id)
 				}
 			}

@@ -27,8 +27,8 @@ import (
 
 // Config configures a peer: its name, its addresses and how it finds the others.
 type Config struct {
-	// NodeID is the permanent name of this peer. No two peers may share one.
-	NodeID string
+	// PeerID is the permanent name of this peer. No two peers may share one.
+	PeerID string
 	// DataDir holds the Raft log, the snapshots and the identity (0700). If it is empty,
 	// everything is kept in memory, and a restarted peer has lost its data.
 	DataDir string
@@ -120,7 +120,7 @@ type Config struct {
 	// For tests.
 	wrapLogs              func(raft.LogStore) raft.LogStore // simulates a failing disk under Raft
 	dialFault             func(addr string) error           // blocks connections to Raft ports, as a firewall does
-	raftStarted           func(*Node)                       // called by New when Raft runs, and gossip does not yet
+	raftStarted           func(*Peer)                       // called by New when Raft runs, and gossip does not yet
 	commitTimeout         time.Duration                     // of Raft; default 100 ms
 	noNotices             bool                              // makes this peer send no notices of commits
 	levelsBehind          uint32                            // makes this peer act like an older build
@@ -147,7 +147,7 @@ const (
 
 // complete validates the configuration and sets the defaults.
 func (c *Config) complete() error {
-	if c.NodeID == "" {
+	if c.PeerID == "" {
 		return errors.New("node id is empty: give every peer a unique name")
 	}
 	if c.AdvertiseGRPC == "" {
@@ -177,7 +177,7 @@ func (c *Config) complete() error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	c.Logger = c.Logger.With("peer", c.NodeID)
+	c.Logger = c.Logger.With("peer", c.PeerID)
 	return nil
 }
 

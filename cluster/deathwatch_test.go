@@ -30,7 +30,7 @@ func TestRejectedDirection(t *testing.T) {
 		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
 			var rejected atomic.Pointer[[2]string] // from and to
 			c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: secure, Configure: func(_ int, c *cluster.Config) {
-				id := c.NodeID
+				id := c.PeerID
 				c.RaftMultiplier = calmMultiplier
 				c.FailDials(func(addr string) error {
 					if r := rejected.Load(); r != nil && r[0] == id && r[1] == addr {

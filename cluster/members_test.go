@@ -308,7 +308,7 @@ func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
 	t.Parallel()
 	a := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
 	b := clustertest.Start(t,
-		clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.NodeID = "q1" }})
+		clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.PeerID = "q1" }})
 	a.Leader()
 	bp := b.Peers[0]
 	clustertest.Eventually(t, 30*time.Second, "the second cluster to form", func() error {
@@ -374,7 +374,7 @@ func TestWorkingPeerIgnoresAnotherCluster(t *testing.T) {
 		t.Fatalf("stop: %v", err)
 	}
 	own := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) {
-		c.NodeID = "q1"
+		c.PeerID = "q1"
 		c.Logger = slog.New(slog.NewTextHandler(lines(func(line string) {
 			if strings.Contains(line, "gossip with another cluster refused") {
 				refusals.Add(1)

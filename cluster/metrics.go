@@ -29,7 +29,7 @@ type metrics struct {
 	commits     [CommitBounds + 1]atomic.Uint64 // by duration
 }
 
-func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, n *Peer) (*metrics, error) {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		opts := prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "cluster", Name: name, Help: help}
 		return prometheus.NewGaugeFunc(opts, func() float64 {

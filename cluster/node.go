@@ -6,10 +6,10 @@
 // with a result. It must not import executor, server or providers. Its only state is the
 // peer's own identity and Raft's data.
 //
-// New creates a Node and opens its data directory and listeners. Run does the work and
+// New creates a Peer and opens its data directory and listeners. Run does the work and
 // blocks.
 //
-// The parts are packages below internal, which receive functions and never the Node: propose
+// The parts are packages below internal, which receive functions and never the Peer: propose
 // commits commands, terms begins and ends the leadership, members changes the membership as a task
 // of the leader, read makes reads linearizable, and route sends calls to the peer that can answer
 // them.
@@ -54,8 +54,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Node is one peer of a cluster.
-type Node struct {
+// Peer is one peer of a cluster.
+type Peer struct {
 	cfg    Config
 	log    *slog.Logger
 	fsm    *fsm.FSM
@@ -109,18 +109,18 @@ type Node struct {
 
 // New opens the data directory, the listeners and gossip, restores the state into f and
 // starts Raft. It returns an error if a port or the directory is in use, if the directory
-// belongs to another peer, or if its files are damaged. The Node works in Run. A Node that
+// belongs to another peer, or if its files are damaged. The Peer works in Run. A Peer that
 // is not run must be closed.
-func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
+func New(cfg Config, f *fsm.FSM) (_ *Peer, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{
+	n := &Peer{
 		cfg: cfg, log: cfg.Logger, fsm: f, driver: raftfsm.New(f), notify: make(chan bool, 64),
 		changed: wait.NewSignal(), metaChanged: wait.NewSignal(), closing: make(chan struct{}), began: time.Now(),
 	}
 	n.report = reporter{n}
-	n.addrs = &addresses{self: cfg.NodeID, own: n.RaftAddr, view: f.View}
+	n.addrs = &addresses{self: cfg.PeerID, own: n.RaftAddr, view: f.View}
 	n.conns = peerconn.New(cfg.TLS, cfg.DialOptions, n.addrs.grpcAddr)
 	n.joins = joinwatch.New(standing{n}, n.log)
 	n.life, n.end = context.WithCancel(context.Background())
@@ -167,7 +167,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		cfg.raftStarted(n)
 	}
 	n.gossip, err = gossip.Open(gossip.Config{
-		NodeID: cfg.NodeID, Addr: cfg.GossipAddr, Advertise: cfg.AdvertiseGossip,
+		PeerID: cfg.PeerID, Addr: cfg.GossipAddr, Advertise: cfg.AdvertiseGossip,
 		KeyFile: cfg.GossipKeyFile, KeyInterval: cfg.keyInterval, Multiplier: cfg.RaftMultiplier, Logger: cfg.Logger,
 		Limit: cfg.LimitPeers, Refused: n.metrics.refusedGossip.Inc,
 	}, n.gossipMeta)
@@ -183,8 +183,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 }
 
 // openStores opens the identity and the stores of the data directory.
-func (n *Node) openStores() (err error) {
-	if n.ident, err = identity.Open(n.cfg.DataDir, n.cfg.NodeID); err != nil {
+func (n *Peer) openStores() (err error) {
+	if n.ident, err = identity.Open(n.cfg.DataDir, n.cfg.PeerID); err != nil {
 		return err
 	}
 	sc := raftstore.Config{Dir: n.cfg.DataDir, LogStore: n.cfg.LogStore, Applied: n.fsm.Applied,
@@ -197,7 +197,7 @@ func (n *Node) openStores() (err error) {
 }
 
 // listen opens the port of Raft.
-func (n *Node) listen() (err error) {
+func (n *Peer) listen() (err error) {
 	n.stream, err = transport.Listen(transport.StreamConfig{
 		Addr: n.cfg.RaftAddr, Advertise: n.cfg.AdvertiseRaft, Greeting: n.marks.Greeting,
 		TLS: n.cfg.TLS, PeersAt: n.addrs.peersAt, Fault: n.cfg.dialFault, Logger: n.log, Limit: n.cfg.LimitPeers,
@@ -215,16 +215,16 @@ func (n *Node) listen() (err error) {
 }
 
 // startRaft starts Raft, which restores the state.
-func (n *Node) startRaft() error {
+func (n *Peer) startRaft() error {
 	admitted := n.ident.Get().Admitted && !n.marks.Copied()
 	n.gate.Admit(admitted)
 	r, err := startRaft(n.cfg.DataDir, raftConfig(&n.cfg, admitted, n.notify), n.driver, n.stores, n.gate)
-	n.raft = &consensus{Raft: r, self: n.cfg.NodeID, log: n.log}
+	n.raft = &consensus{Raft: r, self: n.cfg.PeerID, log: n.log}
 	return err
 }
 
 // attach lets requests of other peers reach Raft.
-func (n *Node) attach() {
+func (n *Peer) attach() {
 	n.gate.Attach(transport.Local{
 		Voter: n.raft.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex,
 		Follows: func(id raft.ServerID, term uint64) bool {
@@ -236,7 +236,7 @@ func (n *Node) attach() {
 }
 
 // checkState returns an error if the configuration contradicts Raft's state.
-func (n *Node) checkState() error {
+func (n *Peer) checkState() error {
 	has, err := n.stores.HasState()
 	if err != nil {
 		return fmt.Errorf("read raft state: %w", err)
@@ -250,10 +250,10 @@ func (n *Node) checkState() error {
 
 // gossipMeta returns the metadata that this peer gossips. It may be called before Raft
 // knows the cluster.
-func (n *Node) gossipMeta() *internalv1.GossipMeta {
+func (n *Peer) gossipMeta() *internalv1.GossipMeta {
 	rec := n.ident.Get()
 	meta := &internalv1.GossipMeta{
-		Id: n.cfg.NodeID, Instance: rec.Instance, ClusterId: rec.ClusterID,
+		Id: n.cfg.PeerID, Instance: rec.Instance, ClusterId: rec.ClusterID,
 		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
 		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.raft.hasState(),
 		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version, Start: n.began.UnixNano(),

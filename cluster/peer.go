@@ -17,12 +17,12 @@ import (
 // peerServer serves the requests of other peers.
 type peerServer struct {
 	internalv1.UnimplementedPeerServiceServer
-	n *Node
+	n *Peer
 }
 
 // RegisterPeerService registers the service that other peers call. It must be reachable at
 // AdvertiseGRPC.
-func (n *Node) RegisterPeerService(s grpc.ServiceRegistrar) {
+func (n *Peer) RegisterPeerService(s grpc.ServiceRegistrar) {
 	internalv1.RegisterPeerServiceServer(s, peerServer{n: n})
 }
 
@@ -37,7 +37,7 @@ func (s peerServer) Confirm(
 	if !s.n.gate.Admitted() {
 		return nil, status.Error(codes.FailedPrecondition, transport.ErrNotAdmitted.Error())
 	}
-	return &internalv1.ConfirmResponse{Term: s.n.raft.CurrentTerm(), PeerId: s.n.cfg.NodeID}, nil
+	return &internalv1.ConfirmResponse{Term: s.n.raft.CurrentTerm(), PeerId: s.n.cfg.PeerID}, nil
 }
 
 // ReadIndex returns the index that a read must wait for if it begins now.
@@ -59,7 +59,7 @@ func (s peerServer) ReadIndex(
 // term and may vote; otherwise "". When it asked, it had voted for no later leader. So an
 // index that is read now covers everything acknowledged before it asked, which was before
 // its reads began.
-func (n *Node) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest) string {
+func (n *Peer) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest) string {
 	r, ok := n.terms.Current()
 	if !ok || req.GetTerm() != r.Term || n.guard.CheckSelf(ctx, req.GetPeerId()) != nil {
 		return ""
@@ -123,7 +123,7 @@ func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*int
 	if _, err := snap.WriteTo(sum); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	return &internalv1.StateSumResponse{PeerId: s.n.cfg.NodeID, AppliedIndex: snap.Index(), Sha256: sum.Sum(nil)}, nil
+	return &internalv1.StateSumResponse{PeerId: s.n.cfg.PeerID, AppliedIndex: snap.Index(), Sha256: sum.Sum(nil)}, nil
 }
 
 // RenewCertificate returns another certificate of the calling peer.
@@ -157,7 +157,7 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 }
 
 // meet compares this peer's data directory with that of a peer that has connected or answered.
-func (n *Node) meet(g *internalv1.Greeting) error {
+func (n *Peer) meet(g *internalv1.Greeting) error {
 	err := n.marks.Meet(g)
 	if err != nil {
 		n.roster.LogRefusal("greeting", g.GetPeerId(), err)

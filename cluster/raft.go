@@ -26,7 +26,7 @@ const dormant = 10 * 365 * 24 * time.Hour
 // timeouts.
 func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(cfg.NodeID)
+	c.LocalID = raft.ServerID(cfg.PeerID)
 	c.HeartbeatTimeout, c.ElectionTimeout = dormant, dormant
 	if admitted {
 		c.HeartbeatTimeout, c.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
@@ -94,7 +94,7 @@ func (c *consensus) reload(change func(*raft.ReloadableConfig)) {
 }
 
 // snapshotPolicy returns the policy that creates a peer's snapshots.
-func snapshotPolicy(n *Node) *raftstore.Policy {
+func snapshotPolicy(n *Peer) *raftstore.Policy {
 	return &raftstore.Policy{
 		Raft: n.raft, Snaps: n.stores.Snaps, Meter: n.driver.Meter(), Reload: n.raft.reload,
 		Interval: n.cfg.snapshotCheckInterval, LogBytes: n.cfg.logBytes, TrailingLogs: n.cfg.TrailingLogs,
@@ -161,7 +161,7 @@ func (c *consensus) needsVoters() bool {
 func (c *consensus) hasState() bool { return c.LastIndex() > 0 || c.CurrentTerm() > 0 }
 
 // allowVote lets this peer vote and stand for election. Its identity already records that.
-func (n *Node) allowVote() {
+func (n *Peer) allowVote() {
 	if !n.gate.Admit(true) {
 		n.log.Info("this peer may vote")
 		n.raft.reload(n.cfg.awake)

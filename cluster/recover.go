@@ -22,7 +22,7 @@ const termsAhead = 1000
 
 // Recovery is the result of Recover.
 type Recovery struct {
-	NodeID, ClusterID string
+	PeerID, ClusterID string
 	Servers           []string  // of the newest configuration, with their suffrage
 	SnapshotIndex     uint64    // zero if there is no snapshot
 	LastIndex         uint64    // of the newest entry, committed or not
@@ -50,7 +50,7 @@ func Recover(dataDir string, before uint64, dry bool, log *slog.Logger) (_ *Reco
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}
-	cfg := &Config{NodeID: ident.Get().NodeID, DataDir: dataDir, Logger: log}
+	cfg := &Config{PeerID: ident.Get().PeerID, DataDir: dataDir, Logger: log}
 	cfg.setDefaults()
 	sc := raftstore.Config{Dir: dataDir, Logger: log, ReadOnly: dry, Offline: true}
 	if err := ident.Get().ExpectLog(&sc); err != nil {
@@ -67,14 +67,14 @@ func Recover(dataDir string, before uint64, dry bool, log *slog.Logger) (_ *Reco
 	}
 	if !ident.Get().Admitted && ident.Get().Stale == "" {
 		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up "+
-			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.Get().NodeID)
+			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.Get().PeerID)
 	}
 	defer raftstore.Damage("recover from "+dataDir, &err)
 	return recoverFrom(cfg, ident, s, before, dry)
 }
 
 func recoverFrom(cfg *Config, ident *identity.Store, s *raftstore.Stores, before uint64, dry bool) (*Recovery, error) {
-	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.Get().ClusterID, Stale: ident.Get().Stale}
+	r := &Recovery{PeerID: cfg.PeerID, ClusterID: ident.Get().ClusterID, Stale: ident.Get().Stale}
 	addr, trans := raft.NewInmemTransport("")
 	defer func() { _ = trans.Close() }()
 	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), raftfsm.New(fsm.New()),
@@ -82,7 +82,7 @@ func recoverFrom(cfg *Config, ident *identity.Store, s *raftstore.Stores, before
 	if err != nil {
 		return nil, fmt.Errorf("read the raft configuration: %w", err)
 	}
-	self := raft.Server{ID: raft.ServerID(cfg.NodeID), Suffrage: raft.Voter, Address: addr}
+	self := raft.Server{ID: raft.ServerID(cfg.PeerID), Suffrage: raft.Voter, Address: addr}
 	for _, srv := range conf.Servers {
 		r.Servers = append(r.Servers, fmt.Sprintf("%s (%s)", srv.ID, srv.Suffrage))
 		if srv.ID == self.ID {
@@ -113,7 +113,7 @@ func recoverFrom(cfg *Config, ident *identity.Store, s *raftstore.Stores, before
 	if err != nil {
 		return nil, err
 	}
-	if err := marks.Reset(s, cfg.NodeID, ident.Get().Instance, s.VoteFile()); err != nil {
+	if err := marks.Reset(s, cfg.PeerID, ident.Get().Instance, s.VoteFile()); err != nil {
 		return nil, err
 	}
 	term, err := s.Term()
@@ -216,7 +216,7 @@ func (r *recoveringFSM) Snapshot() (raft.FSMSnapshot, error) {
 
 // Verification is the result of Verify.
 type Verification struct {
-	NodeID, ClusterID string // the cluster id is empty if the peer has never been in one
+	PeerID, ClusterID string // the cluster id is empty if the peer has never been in one
 	Stores            []VerifiedStore
 }
 
@@ -251,5 +251,5 @@ func Verify(dataDir string) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Verification{NodeID: ident.Get().NodeID, ClusterID: ident.Get().ClusterID, Stores: stores}, nil
+	return &Verification{PeerID: ident.Get().PeerID, ClusterID: ident.Get().ClusterID, Stores: stores}, nil
 }

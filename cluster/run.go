@@ -57,7 +57,7 @@ type Work struct {
 // if the state machine has halted, the data belongs to another cluster, the leader lacks entries
 // that this peer has applied, or its data directory is older than what it acknowledged (ErrStale).
 // The process must exit then. Run may be called once.
-func (n *Node) Run(ctx context.Context, w Work) error {
+func (n *Peer) Run(ctx context.Context, w Work) error {
 	if n.ran.Swap(true) {
 		return errors.New("run: called twice")
 	}
@@ -129,7 +129,7 @@ func (n *Node) Run(ctx context.Context, w Work) error {
 }
 
 // wait blocks until there is a reason to stop. It returns nil if ctx has ended.
-func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
+func (n *Peer) wait(ctx context.Context, fatal <-chan error) error {
 	select {
 	case <-ctx.Done():
 		return nil
@@ -143,7 +143,7 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 }
 
 // failure returns the error that makes this peer stop, or nil.
-func (n *Node) failure() error {
+func (n *Peer) failure() error {
 	if err := n.fatal.Load(); err != nil {
 		return *err
 	}
@@ -151,7 +151,7 @@ func (n *Node) failure() error {
 }
 
 // stopping returns the error for calls while this peer stops.
-func (n *Node) stopping() error {
+func (n *Peer) stopping() error {
 	if err := n.failure(); err != nil {
 		return fmt.Errorf("%w: %w", outcome.ErrStopping, err)
 	}
@@ -159,7 +159,7 @@ func (n *Node) stopping() error {
 }
 
 // keepJoined finds the other peers and rejoins them if they are missing.
-func (n *Node) keepJoined(ctx context.Context) error {
+func (n *Peer) keepJoined(ctx context.Context) error {
 	known := func() map[string]string {
 		m := map[string]string{}
 		for _, p := range n.fsm.View().Peers() {
@@ -177,7 +177,7 @@ func (n *Node) keepJoined(ctx context.Context) error {
 }
 
 // watchHalt returns an error when the state machine halts at an entry that this build cannot apply.
-func (n *Node) watchHalt(ctx context.Context) error {
+func (n *Peer) watchHalt(ctx context.Context) error {
 	select {
 	case <-n.fsm.Halted():
 		return n.fsm.HaltError()
@@ -187,7 +187,7 @@ func (n *Node) watchHalt(ctx context.Context) error {
 }
 
 // watchLeader notifies waiters when the leader changes.
-func (n *Node) watchLeader(ctx context.Context) error {
+func (n *Peer) watchLeader(ctx context.Context) error {
 	ch := make(chan raft.Observation, 16)
 	o := raft.NewObserver(ch, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
@@ -210,7 +210,7 @@ func (n *Node) watchLeader(ctx context.Context) error {
 }
 
 // noteLeader records since when no leader has been known.
-func (n *Node) noteLeader() {
+func (n *Peer) noteLeader() {
 	if _, _, ok := n.Leader(); ok {
 		n.leaderless.Store(nil)
 		return
@@ -221,7 +221,7 @@ func (n *Node) noteLeader() {
 
 // keepIdentity stores the cluster id once the state has it, and gossips changes of this
 // peer's metadata.
-func (n *Node) keepIdentity(ctx context.Context) error {
+func (n *Peer) keepIdentity(ctx context.Context) error {
 	for {
 		meta, changed := n.metaChanged.Wait(), n.fsm.Changed()
 		if err := n.learnCluster(); err != nil {
@@ -240,7 +240,7 @@ func (n *Node) keepIdentity(ctx context.Context) error {
 	}
 }
 
-func (n *Node) learnCluster() error {
+func (n *Peer) learnCluster() error {
 	id := n.fsm.View().Meta().GetClusterId()
 	rec := n.ident.Get()
 	if id == "" || rec.ClusterID == id && len(rec.Forming) == 0 {
@@ -249,7 +249,7 @@ func (n *Node) learnCluster() error {
 	if rec.ClusterID != "" && rec.ClusterID != id {
 		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: "+
 			"%s",
-			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID, raftstore.DamageAdvice)
+			n.cfg.PeerID, n.RaftAddr(), id, rec.ClusterID, raftstore.DamageAdvice)
 	}
 	err := n.ident.Update(func(r *identity.Record) error {
 		r.ClusterID, r.Forming = id, nil

@@ -15,7 +15,7 @@ import (
 // reads from its sockets. It must not keep that leader forever, because it would refuse its vote to
 // all others.
 func TestStaleLeaderIsForgotten(t *testing.T) {
-	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
+	n, err := New(Config{PeerID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
 		RaftMultiplier: 0.2,
 		Logger:         slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
 	if err != nil {
@@ -71,7 +71,7 @@ func TestStaleLeaderIsForgotten(t *testing.T) {
 }
 
 // deliver passes a request to Raft like the network.
-func deliver(t *testing.T, n *Node, cmd any) {
+func deliver(t *testing.T, n *Peer, cmd any) {
 	t.Helper()
 	if _, ok := n.gate.Deliver(cmd, 10*time.Second); !ok {
 		t.Fatal("deliver a request to raft: timed out")

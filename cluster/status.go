@@ -25,18 +25,18 @@ const statusTimeout = 500 * time.Millisecond
 
 // reporter reports what this peer knows of itself and of the others. It asks every part, and no
 // part knows it.
-type reporter struct{ n *Node }
+type reporter struct{ n *Peer }
 
 // Status returns the state of the cluster as this peer sees it. It needs no quorum. Peers
 // that do not answer within half a second are listed with the reason.
-func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
+func (n *Peer) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	leader, _, _ := n.Leader()
 	meta := n.fsm.View().Meta()
 	st := &holdfastv1.ClusterStatus{
 		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
-		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID,
+		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.PeerID,
 		Peers: n.report.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
 	}
 	if err := n.report.problem(); err != nil {
@@ -119,7 +119,7 @@ func (rp reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 		}
 		return
 	}
-	if why := rp.n.failure(); why != nil && p.GetId() == rp.n.cfg.NodeID {
+	if why := rp.n.failure(); why != nil && p.GetId() == rp.n.cfg.PeerID {
 		p.Error = "is stopping: " + why.Error()
 	}
 	p.MayVote = st.GetMayVote()
@@ -184,7 +184,7 @@ func (rp reporter) load() *holdfastv1.PeerLoad {
 
 // LeaderLoad returns the leader's id and its load, which it must report within half a
 // second. It returns outcome.ErrNoLeader if no leader is known.
-func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error) {
+func (n *Peer) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error) {
 	leader, self, ok := n.Leader()
 	switch {
 	case !ok:
@@ -203,7 +203,7 @@ func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.
 
 func (rp reporter) stats() *internalv1.StatsResponse {
 	st := &internalv1.StatsResponse{
-		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.Get().Instance,
+		PeerId: rp.n.cfg.PeerID, Instance: rp.n.ident.Get().Instance,
 		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
 		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
 		MayVote: new(rp.n.gate.Admitted() && rp.n.caughtUp() == nil), Load: rp.load(),
@@ -245,7 +245,7 @@ const maxBehind = 256
 
 // Readiness returns nil if this peer can serve and the cluster can rely on it, or an error with the
 // reason: it is stopping, it knows no leader, or it does not vote (see Votes).
-func (n *Node) Readiness() error {
+func (n *Peer) Readiness() error {
 	if err := n.report.problem(); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (n *Node) Readiness() error {
 // error with the reason. A peer that is new or lost its data has no vote until it has
 // caught up. A peer that has just started still applies its log, and if it were elected
 // then, all calls would wait for that.
-func (n *Node) Votes() error {
+func (n *Peer) Votes() error {
 	if !n.gate.Admitted() {
 		if why := n.report.unfit(); why != "" {
 			return errors.New("peer may not vote yet: " + why)
@@ -270,7 +270,7 @@ func (n *Node) Votes() error {
 }
 
 // caughtUp returns an error if this peer has just started and still applies its log.
-func (n *Node) caughtUp() error {
+func (n *Peer) caughtUp() error {
 	if n.applied.Load() {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (rp reporter) why(leader string) string {
 		return rp.n.stopping().Error()
 	case leader == "":
 		return rp.n.joins.Reason()
-	case leader == rp.n.cfg.NodeID:
+	case leader == rp.n.cfg.PeerID:
 		return "this peer is taking over the leadership"
 	}
 	return fmt.Sprintf("leader %s is unreachable", leader)
@@ -317,16 +317,16 @@ func (rp reporter) unfit() string {
 }
 
 // standing answers the questions of package joinwatch.
-type standing struct{ n *Node }
+type standing struct{ n *Peer }
 
 // Standing implements joinwatch.Cluster.
 func (s standing) Standing() joinwatch.Standing {
 	n := s.n
 	_, _, leader := n.Leader()
-	st := joinwatch.Standing{Self: n.cfg.NodeID, Leader: leader}
+	st := joinwatch.Standing{Self: n.cfg.PeerID, Leader: leader}
 	others, self := n.raft.voters()
 	if st.Voters = others; self {
-		st.Voters = append(st.Voters, n.cfg.NodeID)
+		st.Voters = append(st.Voters, n.cfg.PeerID)
 	}
 	for _, m := range n.gossip.Peers() {
 		if m.Alive {

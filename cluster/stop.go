@@ -23,7 +23,7 @@ const lastWords = 100 * time.Millisecond
 
 // abandon ends this peer's part in the cluster without touching the disk: the others see its
 // connections close and elect a leader, pending calls are answered, and gossip spreads the reason.
-func (n *Node) abandon() {
+func (n *Peer) abandon() {
 	n.gate.HangUp()
 	_ = n.stream.Close()
 	n.terms.StepDown(n.raft.CurrentTerm())
@@ -34,7 +34,7 @@ func (n *Node) abandon() {
 
 // handOver calls before, transfers the leadership, and ends the membership if LeaveOnStop is set.
 // The leader's tasks have stopped.
-func (n *Node) handOver(ctx context.Context, before func(context.Context)) {
+func (n *Peer) handOver(ctx context.Context, before func(context.Context)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handoverTimeout)
 	defer cancel()
 	if _, ok := n.terms.Current(); ok && before != nil {
@@ -61,7 +61,7 @@ func (n *Node) handOver(ctx context.Context, before func(context.Context)) {
 var errShutdownHangs = errors.New("raft shutdown timed out: the disk may hang")
 
 // shutdown closes everything that New opened.
-func (n *Node) shutdown(ctx context.Context, orderly bool) error {
+func (n *Peer) shutdown(ctx context.Context, orderly bool) error {
 	if !orderly {
 		_ = n.stream.Close() // as a crash would
 	}
@@ -79,7 +79,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 }
 
 // closeStores waits for the last write, and for the disk.
-func (n *Node) closeStores(ctx context.Context, orderly bool) error {
+func (n *Peer) closeStores(ctx context.Context, orderly bool) error {
 	closed := make(chan error, 1)
 	go func() { // ends with the write
 		var noted error
@@ -98,7 +98,7 @@ func (n *Node) closeStores(ctx context.Context, orderly bool) error {
 
 // shutdownRaft waits until Raft has shut down. Raft waits for its calls to other peers, and
 // a hanging peer answers none, so after hangUpAfter their connections are closed.
-func (n *Node) shutdownRaft(ctx context.Context) error {
+func (n *Peer) shutdownRaft(ctx context.Context) error {
 	ending := n.raft.Shutdown()
 	soon, cancel := context.WithTimeout(ctx, hangUpAfter)
 	defer cancel()
@@ -111,7 +111,7 @@ func (n *Node) shutdownRaft(ctx context.Context) error {
 }
 
 // leave asks the leader to remove this peer from the cluster.
-func (n *Node) leave(ctx context.Context) error {
+func (n *Peer) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	for {
@@ -138,8 +138,8 @@ func (n *Node) leave(ctx context.Context) error {
 }
 
 // Close stops the peer at once without handing over, as a crash would. Run returns soon
-// after. It is for tests, and for a Node that was never run.
-func (n *Node) Close() {
+// after. It is for tests, and for a Peer that was never run.
+func (n *Peer) Close() {
 	n.closeOnce.Do(func() { close(n.closing) })
 	if !n.ran.Load() {
 		_ = n.shutdown(context.Background(), false)

@@ -67,7 +67,7 @@ func TestWatchdogEndsLeaderWithHangingDisk(t *testing.T) {
 
 func newConfig(dir, id string) cluster.Config {
 	return cluster.Config{
-		NodeID: id, DataDir: dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
+		PeerID: id, DataDir: dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
 		BootstrapExpect: 1, RaftMultiplier: 0.4, Logger: clustertest.Logger(),
 	}
 }
@@ -106,7 +106,7 @@ func TestNewRefuses(t *testing.T) {
 		cfg  cluster.Config
 		want []string
 	}{
-		{"no id", with(func(c *cluster.Config) { c.NodeID = "" }), []string{"node id"}},
+		{"no id", with(func(c *cluster.Config) { c.PeerID = "" }), []string{"node id"}},
 		{"no gRPC address", with(func(c *cluster.Config) { c.AdvertiseGRPC = "" }), []string{"gRPC address"}},
 		{"no port", with(func(c *cluster.Config) { c.RaftAddr = "127.0.0.1" }),
 			[]string{"raft address", "127.0.0.1", "host:port"}},
@@ -120,7 +120,7 @@ func TestNewRefuses(t *testing.T) {
 			[]string{"raft", l.Addr().String(), "in use"}},
 		{"gossip port in use", with(func(c *cluster.Config) { c.GossipAddr = l.Addr().String() }),
 			[]string{"gossip", l.Addr().String(), "in use"}},
-		{"metadata too large", with(func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 600) }), []string{"512 bytes"}},
+		{"metadata too large", with(func(c *cluster.Config) { c.PeerID = strings.Repeat("x", 600) }), []string{"512 bytes"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { refused(t, tc.cfg, tc.want...) })
 	}

@@ -34,7 +34,7 @@ func TestVerify(t *testing.T) {
 				if d := v.Damaged(); d != nil {
 					t.Errorf("damage: got %+v, want none", d)
 				}
-				if v.NodeID != p.ID || v.ClusterID == "" || len(v.Stores) != 3 {
+				if v.PeerID != p.ID || v.ClusterID == "" || len(v.Stores) != 3 {
 					t.Errorf("verify: got %+v, want three stores of %s", v, p.ID)
 				}
 			}

@@ -29,9 +29,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func (n *Node) openMarks() (*marks.Keeper, error) {
+func (n *Peer) openMarks() (*marks.Keeper, error) {
 	k, err := marks.Open(marks.Config{
-		Self: n.cfg.NodeID, Store: n.stores, Note: n.stores.NoteEnd, File: n.stores.VoteFile(),
+		Self: n.cfg.PeerID, Store: n.stores, Note: n.stores.NoteEnd, File: n.stores.VoteFile(),
 		Identity: func() marks.Identity {
 			r := n.ident.Get()
 			return marks.Identity{Cluster: r.ClusterID, Instance: r.Instance, Admitted: r.Admitted, AdmittedAt: r.AdmittedAt}
@@ -50,9 +50,9 @@ func (n *Node) openMarks() (*marks.Keeper, error) {
 	return k, err
 }
 
-func newRoster(n *Node) *roster.Roster {
+func newRoster(n *Peer) *roster.Roster {
 	return roster.New(n.life, roster.Config{
-		Self: n.cfg.NodeID, Servers: func() []raft.Server { return n.raft.servers() },
+		Self: n.cfg.PeerID, Servers: func() []raft.Server { return n.raft.servers() },
 		Founders:  func() []string { return n.ident.Get().FounderIDs() },
 		Admission: func(id string) (*internalv1.PeerAdmission, bool) { return n.fsm.View().Admission(id) },
 		VotedFor:  func(id string, term uint64) bool { return n.gate.VotedFor(id, term) },
@@ -69,9 +69,9 @@ func newRoster(n *Node) *roster.Roster {
 }
 
 // wireLeader connects what needs Raft and no other peer yet.
-func (n *Node) wireLeader() {
+func (n *Peer) wireLeader() {
 	n.ask = &asker{
-		self: n.cfg.NodeID, conns: n.conns, own: n.report.stats, known: n.marks.Known,
+		self: n.cfg.PeerID, conns: n.conns, own: n.report.stats, known: n.marks.Known,
 		term: func() uint64 {
 			if !n.gate.Admitted() {
 				return 0
@@ -86,7 +86,7 @@ func (n *Node) wireLeader() {
 		Applied: n.metrics.applied, Batched: n.metrics.batched, Tracer: n.cfg.Tracer, Began: n.began,
 	}, n.raft, n.fsm)
 	n.terms = terms.New(n.life, terms.Config{
-		Self: n.cfg.NodeID, Notify: n.notify, Servers: n.raft.servers, Voters: n.raft.voters, Leader: n.Leader,
+		Self: n.cfg.PeerID, Notify: n.notify, Servers: n.raft.servers, Voters: n.raft.voters, Leader: n.Leader,
 		Peers:        terms.Peers{StandDown: n.ask.standDown, Confirm: n.ask.confirm, LastIndex: n.ask.lastIndex},
 		CallElection: n.gate.CallElection, CommitAll: n.committer.CommitAll,
 		ClusterID: n.clusterID, Genesis: n.genesis, Changed: n.changed,
@@ -99,7 +99,7 @@ func (n *Node) wireLeader() {
 		Commit: n.committer.Commit, Logger: n.log,
 	}, n.driver)
 	n.clocks = clockcheck.New(clockcheck.Config{
-		Self: n.cfg.NodeID, Clock: n.cfg.Clock, Voters: n.raft.voters, Stats: n.ask.stats, View: n.fsm.View,
+		Self: n.cfg.PeerID, Clock: n.cfg.Clock, Voters: n.raft.voters, Stats: n.ask.stats, View: n.fsm.View,
 		Leads: func() (uint64, bool) {
 			l, ok := n.terms.Current()
 			return l.Term, ok
@@ -109,21 +109,21 @@ func (n *Node) wireLeader() {
 }
 
 // wireMembers connects what needs gossip.
-func (n *Node) wireMembers() {
+func (n *Peer) wireMembers() {
 	n.members = members.New(members.Config{
-		Self: n.cfg.NodeID, AdmitManually: n.cfg.AdmitManually, Level: n.cfg.level(), SignPeer: n.cfg.SignPeer,
+		Self: n.cfg.PeerID, AdmitManually: n.cfg.AdmitManually, Level: n.cfg.level(), SignPeer: n.cfg.SignPeer,
 		Leads: n.leads, Leader: n.leaderID, Servers: n.raft.servers, CommitIndex: n.raft.CommitIndex, View: n.fsm.View,
 		Commit: n.committer.Commit, Stats: n.ask.statsCert, Admit: n.ask.admit, Denied: n.roster.Denied,
 		Now: n.cfg.Clock.Now, Scale: n.cfg.scale, Logger: n.log,
 	}, n.raft, n.gossip)
 	n.founding = founding.New(founding.Config{
-		Self: n.cfg.NodeID, Expect: n.cfg.BootstrapExpect, Meta: n.gossipMeta,
+		Self: n.cfg.PeerID, Expect: n.cfg.BootstrapExpect, Meta: n.gossipMeta,
 		HasState: n.raft.hasState, ClusterID: n.clusterID,
 		Bootstrap: func(c raft.Configuration) error { return n.raft.BootstrapCluster(c).Error() },
 		Ask:       n.ask.admit, Vote: n.allowVote, Changed: n.metaChanged, Scale: n.cfg.scale, Logger: n.log,
 	}, n.ident, n.gossip)
 	n.watcher = deathwatch.New(deathwatch.Config{
-		Self: n.cfg.NodeID, TLS: n.cfg.TLS != nil, Heartbeat: n.cfg.scale(baseHeartbeat), Leader: n.Leader,
+		Self: n.cfg.PeerID, TLS: n.cfg.TLS != nil, Heartbeat: n.cfg.scale(baseHeartbeat), Leader: n.Leader,
 		Voters: n.raft.voters, Fit: n.Votes, RaftAddr: n.RaftAddr(),
 		VotedFor: func() (uint64, string, error) { return lastVote(n.stores) },
 		Dial: func(id string, timeout time.Duration) (net.Conn, error) {
@@ -139,17 +139,17 @@ func (n *Node) wireMembers() {
 }
 
 // wireCalls connects what serves calls.
-func (n *Node) wireCalls() {
+func (n *Peer) wireCalls() {
 	n.guard = peerauth.New(peerauth.Config{TLS: n.cfg.TLS, Now: n.cfg.Clock.Now, Member: n.roster.Member,
 		Denied: n.roster.Denied, LogRefusal: n.roster.LogRefusal})
 	n.reader = read.New(n.life, read.Config{
-		Self: n.cfg.NodeID, Leader: n.Leader, Leads: n.raft.leads, Why: n.report.why,
+		Self: n.cfg.PeerID, Leader: n.Leader, Leads: n.raft.leads, Why: n.report.why,
 		Stopped:     func() bool { return n.raft.State() == raft.Shutdown },
 		CommitIndex: n.raft.CommitIndex, Ask: n.ask.readIndex, Changed: n.changed,
 		Ended: n.ended, Stopping: n.stopping,
 	}, n.terms, n.fsm)
 	n.router = route.New(route.Config{
-		Self: n.cfg.NodeID, ForwardMetadata: n.cfg.ForwardMetadata, Leader: n.Leader,
+		Self: n.cfg.PeerID, ForwardMetadata: n.cfg.ForwardMetadata, Leader: n.Leader,
 		Conn:        func(id string) (route.Conn, error) { return n.conns.Get(id) },
 		LastContact: n.report.lastContact, Leaderless: n.leaderless.Load, Why: n.report.why, Changed: n.changed,
 		Before: n.past.Before, Read: n.metrics.read, Forwarded: n.metrics.forwarded,
@@ -167,16 +167,16 @@ func lastVote(s *raftstore.Stores) (term uint64, candidate string, err error) {
 }
 
 // leaderID returns the leader that this peer knows; may be empty.
-func (n *Node) leaderID() string {
+func (n *Peer) leaderID() string {
 	id, _, _ := n.Leader()
 	return id
 }
 
 // clusterID returns the id of the cluster in the state; empty if there is none yet.
-func (n *Node) clusterID() string { return n.fsm.View().Meta().GetClusterId() }
+func (n *Peer) clusterID() string { return n.fsm.View().Meta().GetClusterId() }
 
 // genesis returns the commands that create a cluster.
-func (n *Node) genesis() []*internalv1.Command {
+func (n *Peer) genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, c := range n.cfg.Genesis {
 		cmds = append(cmds, proto.CloneOf(c))

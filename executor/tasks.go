@@ -82,7 +82,7 @@ func New(cfg Config, d Deps) *Tasks {
 	return t
 }
 
-// All returns the tasks for cluster.Node.Run, followed by those of packages that do not belong to
+// All returns the tasks for cluster.Peer.Run, followed by those of packages that do not belong to
 // the executor, such as the rotation of keys.
 func (t *Tasks) All(others ...leader.Task) []leader.Task {
 	return append(slices.Clip(t.all), others...)

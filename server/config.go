@@ -101,7 +101,7 @@ type Config struct {
 }
 
 // Forwarder sends a call to the peer that serves it, between the authentication and the
-// authorization of the call (*cluster.Node). Both methods are interceptors.
+// authorization of the call (*cluster.Peer). Both methods are interceptors.
 type Forwarder interface {
 	InterceptUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
 	InterceptStream(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error

@@ -150,6 +150,6 @@ func (b *logBuffer) logger() *slog.Logger {
 
 // The peer and its state implement the interfaces of a Server.
 var (
-	_ Node  = (*cluster.Node)(nil)
-	_ State = (*fsm.FSM)(nil)
+	_ Cluster = (*cluster.Peer)(nil)
+	_ State   = (*fsm.FSM)(nil)
 )

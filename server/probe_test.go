@@ -96,7 +96,8 @@ func TestProbePlan(t *testing.T) {
 			choose := func(rule string, _ *holdfastv1.HardwareInventory) (string, bool, error) {
 				return "vda", tt.sure, tt.disk
 			}
-			peer, set := &edge.Peer{Node: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": tt.provider})
+			peer := &edge.Peer{Cluster: n, State: n.Peer}
+			set := providers.SetOf(map[string]providers.Provider{"fake": tt.provider})
 			s := plans.New(peer, plans.Config{
 				Providers: set, ChooseDisk: choose, Files: heldFiles{sum("a"): true},
 				Starts: startrun.New(peer, startrun.Config{StepTimeout: time.Minute}, set),
@@ -177,7 +178,7 @@ func TestProbePlanRefuses(t *testing.T) {
 func TestProbeTriesTheStart(t *testing.T) {
 	n := nodetest.New()
 	n.Machine(t, "m-1")
-	peer, set := &edge.Peer{Node: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": readOnly{
+	peer, set := &edge.Peer{Cluster: n, State: n.Peer}, providers.SetOf(map[string]providers.Provider{"fake": readOnly{
 		facts: providers.Facts{Reachable: true, ReachableReason: "SSHOK"}}})
 	c := plans.New(peer, plans.Config{Providers: set, Starts: startrun.New(peer, startrun.Config{StepTimeout: time.Minute},
 		set)})

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
 
-// Node is the peer of a server: it commits commands and serves consistent reads.
-type Node interface {
-	edge.Node
+// Cluster is the peer of a server: it commits commands and serves consistent reads.
+type Cluster interface {
+	edge.Cluster
 	Membership
 }
 
@@ -40,7 +40,7 @@ type State interface {
 type Server struct {
 	cfg       Config
 	peer      *edge.Peer
-	node      Node
+	node      Cluster
 	state     State
 	providers *providers.Set
 	local     *inproc.Server // serves the HTTP APIs
@@ -57,13 +57,13 @@ type Server struct {
 
 // New returns a server. It starts nothing: Register it with a gRPC server that has its
 // GRPCOptions, and serve its HTTPHandler.
-func New(cfg Config, node Node, state State, set *providers.Set) *Server {
+func New(cfg Config, node Cluster, state State, set *providers.Set) *Server {
 	cfg = withDefaults(cfg)
 	s := &Server{
 		cfg: cfg, node: node, state: state, providers: set,
 		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
 	}
-	s.peer = &edge.Peer{Node: node, State: state, Log: cfg.Logger, Draining: s.draining, DenyURL: cfg.DenyURL,
+	s.peer = &edge.Peer{Cluster: node, State: state, Log: cfg.Logger, Draining: s.draining, DenyURL: cfg.DenyURL,
 		Now: cfg.Now}
 	s.services, s.heartbeats = registry.NewServices(s.peer), registry.NewHeartbeats(s.peer, cfg.Leases)
 	s.starts = startrun.New(s.peer, startrun.Config{

@@ -25,7 +25,7 @@ func TestWaves(t *testing.T) {
 	for _, id := range []string{"m-1", "m-2", "x-1"} {
 		n.Machine(t, id)
 	}
-	peer := &edge.Peer{Node: n, State: n.Peer}
+	peer := &edge.Peer{Cluster: n, State: n.Peer}
 	s, ctx := waves.New(peer, fleet.NewMachines(peer, testProviders()),
 		startrun.New(peer, startrun.Config{}, testProviders())), testCtx(t)
 	req := &holdfastv1.StartWaveRequest{RequestId: "w", Filter: `machine_id != "x-1"`, Type: "reboot"}

@@ -57,7 +57,7 @@ type Cluster struct {
 // Peer is one peer. Its Node and other fields change when it restarts.
 type Peer struct {
 	ID   string
-	Node *cluster.Node
+	Node *cluster.Peer
 	FSM  *fsm.FSM
 	GRPC *grpc.Server
 	Conn *grpc.ClientConn // to its own gRPC server, without retries
@@ -116,7 +116,7 @@ func (c *Cluster) start(p *Peer, join string) {
 // TryStart starts a peer that is not running.
 func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	cfg := cluster.Config{
-		NodeID: p.ID, RaftAddr: p.raft, GossipAddr: p.gossip, AdvertiseGRPC: p.grpcAddr,
+		PeerID: p.ID, RaftAddr: p.raft, GossipAddr: p.gossip, AdvertiseGRPC: p.grpcAddr,
 		BootstrapExpect: c.opts.Peers, RaftMultiplier: 1, Version: "test", Logger: Logger(),
 	}
 	for _, addr := range join {

@@ -16,10 +16,10 @@ import (
 type machines struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
-	n *cluster.Node
+	n *cluster.Peer
 }
 
-func registerMachines(s grpc.ServiceRegistrar, n *cluster.Node) {
+func registerMachines(s grpc.ServiceRegistrar, n *cluster.Peer) {
 	m := machines{n: n}
 	holdfastv1.RegisterMachineServiceServer(s, m)
 	holdfastv1.RegisterClusterServiceServer(s, m)

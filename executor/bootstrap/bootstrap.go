@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Node commits commands and serves reads (*cluster.Node).
+// Node commits commands and serves reads (*cluster.Peer).
 type Node interface {
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 	View(ctx context.Context) (*fsm.View, error)

@@ -25,7 +25,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: none
 }
 
-// Proposer commits commands (cluster.Node).
+// Proposer commits commands (cluster.Peer).
 type Proposer interface {
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 }

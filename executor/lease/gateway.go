@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leadership names the leader and connects to it (cluster.Node).
+// Leadership names the leader and connects to it (cluster.Peer).
 type Leadership interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)

@@ -46,7 +46,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Cluster is the part of *cluster.Node that a Depot needs.
+// Cluster is the part of *cluster.Peer that a Depot needs.
 type Cluster interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Peers is the access of the gate to the leader (*cluster.Node).
+// Peers is the access of the gate to the leader (*cluster.Peer).
 type Peers interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
@@ -92,8 +92,8 @@ func (f *AuditForwarder) NoteSessions(
 	return &internalv1.NoteSessionsResponse{}, err
 }
 
-// Node is the peer that a gate protects (*cluster.Node).
-type Node interface {
+// Cluster is the peer that a gate protects (*cluster.Peer).
+type Cluster interface {
 	Peers
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 	View(ctx context.Context) (*fsm.View, error)
@@ -106,7 +106,7 @@ type State interface {
 
 // ForNode returns the gate of a peer and its forwarder. The caller must register the forwarder
 // and run the gate's Denials.
-func ForNode(cfg Config, node Node, state State) (*Gate, *AuditForwarder, error) {
+func ForNode(cfg Config, node Cluster, state State) (*Gate, *AuditForwarder, error) {
 	forwarder := NewAuditForwarder(node, func(ctx context.Context, c *internalv1.Command) error {
 		c.Time, c.Principal = timestamppb.Now(), "system"
 		_, err := node.Apply(ctx, c)

@@ -21,7 +21,7 @@ const (
 	commandLimit = 10 * time.Second // timeout of one command
 )
 
-// Proposer commits commands (*cluster.Node).
+// Proposer commits commands (*cluster.Peer).
 type Proposer interface {
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 }

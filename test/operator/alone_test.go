@@ -36,10 +36,10 @@ func TestOpenAttemptContinuesOnSinglePeer(t *testing.T) {
 	why := errors.New("task failed")
 	for _, tc := range []struct {
 		name string
-		stop func(*cluster.Node, failsOnRequest) error
+		stop func(*cluster.Peer, failsOnRequest) error
 	}{
-		{"failed task", func(_ *cluster.Node, f failsOnRequest) error { f <- why; return nil }},
-		{"failed interlude", func(n *cluster.Node, _ failsOnRequest) error {
+		{"failed task", func(_ *cluster.Peer, f failsOnRequest) error { f <- why; return nil }},
+		{"failed interlude", func(n *cluster.Peer, _ failsOnRequest) error {
 			if err := n.PauseTasks(t.Context(), func(context.Context) error { return why }); !errors.Is(err, why) {
 				return fmt.Errorf("interlude: got %w, want %w", err, why)
 			}

@@ -52,7 +52,7 @@ type Gossip struct {
 
 // Config configures the gossip of a peer.
 type Config struct {
-	NodeID string
+	PeerID string
 	// Addr is the listen address. Advertise is the address that other peers use, if it is another.
 	Addr, Advertise string
 	// KeyFile holds the keys, if gossip is encrypted. KeyInterval is the time between two checks of
@@ -75,7 +75,7 @@ func Open(cfg Config, meta func() *internalv1.GossipMeta) (*Gossip, error) {
 		return nil, fmt.Errorf("gossip address: %w", err)
 	}
 	g := &Gossip{
-		log: cfg.Logger, self: cfg.NodeID, meta: meta, changed: wait.NewSignal(),
+		log: cfg.Logger, self: cfg.PeerID, meta: meta, changed: wait.NewSignal(),
 		members: map[string]Member{}, foreign: map[string]string{}, warned: map[string]string{},
 	}
 	if n := len(g.NodeMeta(memberlist.MetaMaxSize)); n == 0 {
@@ -90,7 +90,7 @@ func Open(cfg Config, meta func() *internalv1.GossipMeta) (*Gossip, error) {
 		}
 		c.Keyring = g.keys.ring
 	}
-	c.Name, c.Label = cfg.NodeID, "holdfast"
+	c.Name, c.Label = cfg.PeerID, "holdfast"
 	c.BindAddr, c.BindPort, c.AdvertisePort = host, port, port
 	if cfg.Advertise != "" {
 		if c.AdvertiseAddr, c.AdvertisePort, err = resolve(cfg.Advertise); err != nil {

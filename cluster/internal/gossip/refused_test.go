@@ -42,7 +42,7 @@ func listening(
 ) (*Gossip, *atomic.Int64, *safeBuffer) {
 	t.Helper()
 	log, refused := &safeBuffer{}, &atomic.Int64{}
-	g, err := Open(Config{NodeID: "p1", Addr: "127.0.0.1:0", KeyFile: keyFile, KeyInterval: time.Hour, Multiplier: 1,
+	g, err := Open(Config{PeerID: "p1", Addr: "127.0.0.1:0", KeyFile: keyFile, KeyInterval: time.Hour, Multiplier: 1,
 		Limit: limit, Refused: func() { refused.Add(1) },
 		Logger: slog.New(slog.NewTextHandler(log, nil))},
 		func() *internalv1.GossipMeta { return &internalv1.GossipMeta{Id: "p1"} })
@@ -157,7 +157,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	var passed atomic.Int64
 	g, _, _ := listening(t, "", func(l net.Listener) net.Listener { return countedListener{l, &passed} })
-	other, err := Open(Config{NodeID: "p2", Addr: "127.0.0.1:0", Multiplier: 1, Logger: slog.New(slog.DiscardHandler)},
+	other, err := Open(Config{PeerID: "p2", Addr: "127.0.0.1:0", Multiplier: 1, Logger: slog.New(slog.DiscardHandler)},
 		func() *internalv1.GossipMeta { return &internalv1.GossipMeta{Id: "p2"} })
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ type Store struct {
 
 // Record is the content of identity.json.
 type Record struct {
-	NodeID string `json:"node_id"`
+	PeerID string `json:"node_id"`
 	// Instance is created with the data directory. The same node id with another instance
 	// is a peer that has lost the data that it acknowledged.
 	Instance  string `json:"instance"`
@@ -74,9 +74,9 @@ func (r Record) FounderIDs() []string {
 
 // Open reads the identity in a data directory, or creates one in a new directory.
 // It never overwrites the identity of another peer.
-func Open(dir, nodeID string) (*Store, error) {
+func Open(dir, peerID string) (*Store, error) {
 	if dir == "" {
-		return &Store{rec: newRecord(nodeID)}, nil
+		return &Store{rec: newRecord(peerID)}, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
@@ -93,15 +93,15 @@ func Open(dir, nodeID string) (*Store, error) {
 					dir, name, identityFile, raftstore.DamageAdvice)
 			}
 		}
-		return id, id.store(newRecord(nodeID))
+		return id, id.store(newRecord(peerID))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if id.rec.NodeID != nodeID {
+	if id.rec.PeerID != peerID {
 		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: "+
 			"start it with its own directory or node id",
-			dir, id.rec.NodeID, nodeID)
+			dir, id.rec.PeerID, peerID)
 	}
 	return id, nil
 }
@@ -123,8 +123,8 @@ func Read(dir string) (*Store, error) {
 	return id, nil
 }
 
-func newRecord(nodeID string) Record {
-	return Record{NodeID: nodeID, Instance: uuid.NewString()}
+func newRecord(peerID string) Record {
+	return Record{PeerID: peerID, Instance: uuid.NewString()}
 }
 
 // Get returns a copy of the record.

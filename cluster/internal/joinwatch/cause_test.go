@@ -98,7 +98,7 @@ func joinOnce(t *testing.T, g *gossip.Gossip, addr string) error {
 // member opens gossip with a key of one repeated letter, or without encryption.
 func member(t *testing.T, id, key, cluster string) *gossip.Gossip {
 	t.Helper()
-	cfg := gossip.Config{NodeID: id, Addr: "127.0.0.1:0", Multiplier: 1, Logger: slog.New(slog.DiscardHandler)}
+	cfg := gossip.Config{PeerID: id, Addr: "127.0.0.1:0", Multiplier: 1, Logger: slog.New(slog.DiscardHandler)}
 	if key != "" {
 		cfg.KeyFile = filepath.Join(t.TempDir(), "gossip.key")
 		line := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(key, 32)))

@@ -19,7 +19,7 @@ import (
 )
 
 // uncalled is the node of a server that only registers its routes.
-type uncalled struct{ server.Node }
+type uncalled struct{ server.Cluster }
 
 // TestRoutesAreDocumented checks that docs/permissions.md has every HTTP route, as
 // in the server, and that openapi.yaml has all routes except those of pages and of holdfast.v1.

@@ -125,7 +125,7 @@ func (c *Config) checkFiles() error {
 	_, err := secrets.Open(c.SecretsKeyFile, log)
 	errs = append(errs, err)
 	if c.TLSCA != "" && c.TLSCert != "" && c.TLSKey != "" {
-		_, err = c.tlsConfig.open(c.Insecure, c.NodeID, c.DataDir, nil, log, prometheus.NewRegistry())
+		_, err = c.tlsConfig.open(c.Insecure, c.PeerID, c.DataDir, nil, log, prometheus.NewRegistry())
 		_, bad := c.peers.Signer(time.Now)
 		errs = append(errs, err, bad)
 	}

@@ -24,7 +24,7 @@ import (
 type Config struct {
 	File string // --config
 
-	NodeID, DataDir                                                 string
+	PeerID, DataDir                                                 string
 	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr                        string
 	AdvertiseGRPC, AdvertiseHTTP, AdvertiseRaft, AdvertiseGossip    string
 	Join, DenyURLs                                                  []string
@@ -58,7 +58,7 @@ type Config struct {
 func (c *Config) flags(fs *pflag.FlagSet) {
 	host, _ := os.Hostname()
 	fs.StringVar(&c.File, "config", "", "YAML `file` with these keys; flags and environment override it")
-	fs.StringVar(&c.NodeID, "node-id", host, "stable `name` of this peer, unique in the cluster")
+	fs.StringVar(&c.PeerID, "node-id", host, "stable `name` of this peer, unique in the cluster")
 	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` of all state, created with mode 0700")
 	fs.StringVar(&c.GRPCAddr, "grpc-addr", "127.0.0.1:7400", "`address` of the gRPC API")
 	fs.StringVar(&c.HTTPAddr, "http-addr", "127.0.0.1:7401", "`address` of HTTP: metrics, health, version")
@@ -152,7 +152,7 @@ func (c *Config) settle() error {
 	_, err := c.logger()
 	_, routed := c.routed()
 	return errors.Join(routed, c.checkIdentity(), c.checkAddresses(), c.checkNumbers(), err, c.tracing.Check(),
-		c.secretsConfig.settle(), c.tlsConfig.settle(c.Insecure, c.NodeID))
+		c.secretsConfig.settle(), c.tlsConfig.settle(c.Insecure, c.PeerID))
 }
 
 // checkIdentity returns an error for each invalid setting of this peer and its cluster.
@@ -162,7 +162,7 @@ func (c *Config) checkIdentity() error {
 		errs = append(errs,
 			errors.New("set --data-dir: all state is kept there (or try --dev, which keeps it in memory)"))
 	}
-	if c.NodeID == "" {
+	if c.PeerID == "" {
 		errs = append(errs, errors.New("set --node-id: the stable name of this peer"))
 	}
 	if c.OnShutdown != "handover" && c.OnShutdown != "cancel" {

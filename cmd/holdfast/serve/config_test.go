@@ -44,7 +44,7 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.NodeID, c.DataDir, c.Join, c.BootstrapExpect, c.Providers["dc-1"].Kind, string(c.Providers["dc-1"].Raw)}
+	got := []any{c.PeerID, c.DataDir, c.Join, c.BootstrapExpect, c.Providers["dc-1"].Kind, string(c.Providers["dc-1"].Raw)}
 	want := []any{"from-flag", "/env", []string{"a:1", "b:2"}, 3, "fake", `{"endpoint":"http://x"}`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)

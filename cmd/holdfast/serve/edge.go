@@ -52,7 +52,7 @@ func newEdge(o *opened, m *machines, t *executor.Tasks) (_ *edge, err error) {
 	if e.vault, err = o.cfg.secretsConfig.open(o.keys, o.node, o.state, gate, o.clock.Now, o.log); err != nil {
 		return nil, err
 	}
-	files, done, err := images.Open(images.Config{PeerID: o.cfg.NodeID, Transport: o.fetches.Transport(), Logger: o.log,
+	files, done, err := images.Open(images.Config{PeerID: o.cfg.PeerID, Transport: o.fetches.Transport(), Logger: o.log,
 		Registerer: o.reg}, o.cfg.DataDir, o.node, o.state)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (e *edge) server(o *opened, t *executor.Tasks) server.Config {
 	return server.Config{Archive: o.archive, Files: e.files, Now: o.clock.Now, ChooseDisk: diskrule.Recorded,
 		Version: o.version, Logger: o.log, Registerer: o.reg, Gatherer: o.reg, Gate: e.gate, Forwarder: o.node,
 		Consoles: t.Runs, Peers: o.node,
-		PeerID: cfg.NodeID, Admin: o.node, Settings: cfg.settings, Leases: e.gateway, AutoDiscover: cfg.AutoDiscover,
+		PeerID: cfg.PeerID, Admin: o.node, Settings: cfg.settings, Leases: e.gateway, AutoDiscover: cfg.AutoDiscover,
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, EnrollLimit: cfg.EnrollLimit,
 		PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: o.keys,
 		RecordConsoles: cfg.RecordConsoles, ConsoleKeep: time.Duration(cfg.ConsoleKeepDays) * 24 * time.Hour,
@@ -116,6 +116,6 @@ func (c *Config) gate(
 	if perSecond == 0 {
 		perSecond = -1 // no limit: the gate takes zero for its default
 	}
-	return auth.Config{Insecure: c.Insecure, Cluster: name, PeerID: c.NodeID, Member: member, Issuers: c.OIDCIssuers,
+	return auth.Config{Insecure: c.Insecure, Cluster: name, PeerID: c.PeerID, Member: member, Issuers: c.OIDCIssuers,
 		RatePerSecond: perSecond, Now: clock.Now, Doubtful: clock.Doubtful, Logger: log, Registerer: reg}
 }

@@ -43,7 +43,7 @@ type opened struct {
 	limit   *connlimit.Limiter
 	archive retention.Archive // nil for none
 	traces  *tracing.Tracing
-	node    *cluster.Node
+	node    *cluster.Peer
 
 	grpc, http net.Listener
 	boot       net.Listener // nil without --netboot-addr
@@ -53,7 +53,7 @@ type opened struct {
 
 // open opens a peer. It writes nothing before the settings are checked and the ports are open.
 func open(ctx context.Context, cfg *Config, version string, log *slog.Logger) (_ *opened, err error) {
-	o := &opened{cfg: cfg, version: version, log: log.With("peer", cfg.NodeID)} // package cluster adds it itself
+	o := &opened{cfg: cfg, version: version, log: log.With("peer", cfg.PeerID)} // package cluster adds it itself
 	defer func() {
 		if err != nil {
 			o.close()
@@ -71,7 +71,7 @@ func open(ctx context.Context, cfg *Config, version string, log *slog.Logger) (_
 		return nil, flagerror.Invalid(err)
 	}
 	o.archive = archive
-	if o.traces, err = cfg.tracing.Open(ctx, cfg.NodeID, version, o.log); err != nil {
+	if o.traces, err = cfg.tracing.Open(ctx, cfg.PeerID, version, o.log); err != nil {
 		return nil, err
 	}
 	o.closing(func() { o.traces.Close(o.log) }) //nolint:contextcheck // the remaining spans are sent although ctx has ended
@@ -108,7 +108,7 @@ func (o *opened) check() (err error) {
 	}
 	o.state = fsm.New()
 	o.clock = clock.New(func() time.Time { return o.state.View().Now() })
-	if o.tls, err = o.cfg.tlsConfig.open(o.cfg.Insecure, o.cfg.NodeID, o.cfg.DataDir, o.clock, o.log, o.reg); err != nil {
+	if o.tls, err = o.cfg.tlsConfig.open(o.cfg.Insecure, o.cfg.PeerID, o.cfg.DataDir, o.clock, o.log, o.reg); err != nil {
 		return err
 	}
 	if o.sign, err = o.cfg.peers.Signer(o.clock.Now); err != nil {
@@ -148,7 +148,7 @@ func (o *opened) port(ctx context.Context, flag, addr string) (net.Listener, err
 func (o *opened) cluster(log *slog.Logger) cluster.Config {
 	cfg := o.cfg
 	return cluster.Config{
-		NodeID:        cfg.NodeID,
+		PeerID:        cfg.PeerID,
 		DataDir:       cfg.DataDir,
 		LogStore:      cfg.LogStore,
 		RaftAddr:      cfg.RaftAddr,

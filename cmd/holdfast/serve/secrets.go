@@ -55,7 +55,7 @@ type vault struct {
 
 // open creates the vault. The keys were read before anything else was done.
 func (c *secretsConfig) open(
-	keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, now func() time.Time,
+	keys *secrets.Keyring, node *cluster.Peer, state *fsm.FSM, gate *auth.Gate, now func() time.Time,
 	log *slog.Logger,
 ) (*vault, error) {
 	v := &vault{keys: keys, guard: secrets.NewGuard(state, keys, log)}

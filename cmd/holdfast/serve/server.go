@@ -46,7 +46,7 @@ key of the configuration file (node_id); flags win over the environment, and tha
 
 // run creates a peer and runs it until ctx ends.
 func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) error {
-	last := &lastResort{exit: os.Exit, log: log.With("peer", cfg.NodeID)}
+	last := &lastResort{exit: os.Exit, log: log.With("peer", cfg.PeerID)}
 	defer last.stop() // after all the others
 	o, err := open(ctx, cfg, version, log)
 	if err != nil {

@@ -22,7 +22,7 @@ const cancelTime = 35 * time.Second
 type peer struct {
 	cfg  *Config
 	log  *slog.Logger
-	node *cluster.Node
+	node *cluster.Peer
 	exec *runs.Executor
 
 	stopping sync.Once
@@ -85,7 +85,7 @@ func (p *peer) cancelsRuns(ctx context.Context) bool {
 	return p.cancels
 }
 
-func (p *peer) whyCanceled() string { return "peer " + p.cfg.NodeID + " was stopped" }
+func (p *peer) whyCanceled() string { return "peer " + p.cfg.PeerID + " was stopped" }
 
 // stopTime is the time limit for active calls when a peer stops.
 const stopTime = 3 * time.Second

@@ -27,7 +27,7 @@ func TestBetween(t *testing.T) {
 			&holdfastv1.Machine{Labels: map[string]string{"a": "y", "c": "2", "d": ""},
 				Spec: &holdfastv1.MachineSpec{Rack: "r8", Serial: "s", MacAddresses: []string{"m", "n"}}},
 			[]string{`labels.a: "x" → "y"`, `labels.b: "1" → (none)`, `labels.d: (none) → ""`,
-				`spec.mac_addresses: ["m"] → ["m", "n"]`, `spec.rack: "r7" → "r8"`, `spec.serial: (none) → "s"`}},
+				`spec.rack: "r7" → "r8"`, `spec.serial: (none) → "s"`, `spec.mac_addresses: ["m"] → ["m", "n"]`}},
 		{"added message", &holdfastv1.Image{}, &holdfastv1.Image{Format: holdfastv1.Image_RAW,
 			Disk: &holdfastv1.Image_File{SizeBytes: 7}},
 			[]string{"format: (none) → RAW", "disk.size_bytes: (none) → 7"}},

@@ -66,7 +66,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 				if err := printRecovery(a, r); err != nil || ok.DryRun {
 					return err
 				}
-				err = ok.Obtain(cmd.Context(), a, cmd.CommandPath(), "make a new cluster of peer "+r.NodeID+" alone", r.NodeID)
+				err = ok.Obtain(cmd.Context(), a, cmd.CommandPath(), "make a new cluster of peer "+r.PeerID+" alone", r.PeerID)
 				if err != nil {
 					return err
 				}
@@ -86,7 +86,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
 
 func printRecovery(a *app.App, r *cluster.Recovery) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "peer %s of cluster %s\n", r.NodeID, r.ClusterID)
+	fmt.Fprintf(&b, "peer %s of cluster %s\n", r.PeerID, r.ClusterID)
 	fmt.Fprintf(&b, "  members     %s\n", strings.Join(r.Servers, ", "))
 	fmt.Fprintf(&b, "  newest      term %d, index %d (snapshot at %d), %s\n", r.LastTerm, r.LastIndex,
 		r.SnapshotIndex, r.Now.UTC().Format(time.RFC3339))

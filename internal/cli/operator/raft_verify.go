@@ -41,7 +41,7 @@ entry and the remedy.`,
 
 func printVerification(a *app.App, dir string, v *cluster.Verification) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "peer %s", v.NodeID)
+	fmt.Fprintf(&b, "peer %s", v.PeerID)
 	if v.ClusterID != "" {
 		fmt.Fprintf(&b, " of cluster %s", v.ClusterID)
 	}

@@ -30,7 +30,7 @@ Everything verifies.
 	} {
 		var out bytes.Buffer
 		a := &app.App{Streams: app.Streams{Out: &out}}
-		err := printVerification(a, "/data", &cluster.Verification{NodeID: "n1", ClusterID: "c-1", Stores: tt.stores})
+		err := printVerification(a, "/data", &cluster.Verification{PeerID: "n1", ClusterID: "c-1", Stores: tt.stores})
 		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
 			t.Errorf("output (-want +got):\n%s", diff)
 		}

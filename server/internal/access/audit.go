@@ -36,7 +36,7 @@ func (s *Audit) ListAuditEvents(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "audit", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "audit", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Audit) ExportAuditEvents(
 	r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent],
 ) error {
 	ctx := stream.Context()
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}

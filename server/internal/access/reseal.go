@@ -53,7 +53,7 @@ func (s *Secrets) RotateSecrets(
 // reseal does one pass over all secrets and signing keys. Those that cannot be decrypted
 // are reported at the end, after all others are done.
 func (s *Secrets) reseal(ctx context.Context, primary string) (done int32, err error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (s *Secrets) reseal(ctx context.Context, primary string) (done int32, err e
 		}
 		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_ResealSecrets{ResealSecrets: batch}
-		if _, err := s.Node.Apply(ctx, c); err != nil {
+		if _, err := s.Cluster.Apply(ctx, c); err != nil {
 			return err
 		}
 		batch, size = &internalv1.ResealSecrets{}, 0

@@ -36,7 +36,7 @@ func (s *Secrets) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRequest)
 		return nil, keyMissing(secrets.ErrNoKey)
 	}
 	return edge.RetryAborted(func() (*holdfastv1.Secret, error) {
-		v, err := s.Node.View(ctx)
+		v, err := s.Cluster.View(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -52,13 +52,13 @@ func (s *Secrets) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRequest)
 		c.Op = &internalv1.Command_PutSecret{
 			PutSecret: &internalv1.PutSecret{Secret: sealed, AllPools: r.GetAllPools()},
 		}
-		return edge.Apply[*holdfastv1.Secret](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Secret](ctx, s.Cluster, c)
 	})
 }
 
 // GetSecret returns the record of a secret without its values.
 func (s *Secrets) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
-	v, err := request.View(ctx, s.Node.View, "name", r.GetName())
+	v, err := request.View(ctx, s.Cluster.View, "name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *Secrets) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest)
 func (s *Secrets) ListSecrets(
 	ctx context.Context, r *holdfastv1.ListSecretsRequest,
 ) (*holdfastv1.ListSecretsResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "secrets")
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "secrets")
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Secrets) DeleteSecret(
 	c.Op = &internalv1.Command_DeleteSecret{
 		DeleteSecret: &internalv1.DeleteSecret{Name: r.GetName(), Force: r.GetForce()},
 	}
-	return edge.ApplyEmpty[holdfastv1.DeleteSecretResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeleteSecretResponse](ctx, s.Cluster, c)
 }
 
 // keyMissing returns the error of a leader that lacks the key to encrypt or decrypt a

@@ -34,7 +34,7 @@ func (s *Sessions) ListSessions(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "sessions", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "sessions", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *Sessions) EndSession(ctx context.Context, r *holdfastv1.EndSessionReque
 		end.Session = own // perhaps no peer has noted it yet
 	}
 	c.Op = &internalv1.Command_EndSession{EndSession: end}
-	ended, err := edge.Apply[*holdfastv1.Session](ctx, s.Node, c)
+	ended, err := edge.Apply[*holdfastv1.Session](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}

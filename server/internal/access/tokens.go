@@ -92,7 +92,7 @@ func (s *Tokens) CreateToken(
 		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{
 			Token: &internalv1.StoredToken{Token: tok, Sha256: hash},
 		}}
-		made, err := edge.Apply[*holdfastv1.Token](ctx, s.Node, c)
+		made, err := edge.Apply[*holdfastv1.Token](ctx, s.Cluster, c)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (s *Tokens) ListTokens(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "tokens", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "tokens", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Tokens) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenReque
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RevokeToken{RevokeToken: &internalv1.RevokeToken{TokenId: r.GetTokenId()}}
-	tok, err := edge.Apply[*holdfastv1.Token](ctx, s.Node, c)
+	tok, err := edge.Apply[*holdfastv1.Token](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}

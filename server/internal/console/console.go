@@ -24,7 +24,7 @@ type Consoles interface {
 	Leave(run string)
 }
 
-// Peers connects to the other peers (*cluster.Node).
+// Peers connects to the other peers (*cluster.Peer).
 type Peers interface {
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
@@ -73,7 +73,7 @@ func (s *Service) Attach(stream consoleStream) error {
 	if err != nil {
 		return err
 	}
-	v, err := request.View(ctx, s.Node.View, "run_id", first.GetRunId())
+	v, err := request.View(ctx, s.Cluster.View, "run_id", first.GetRunId())
 	if err != nil {
 		return err
 	}

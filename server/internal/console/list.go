@@ -24,7 +24,7 @@ func (s *Service) ListConsoleSessions(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "consoles", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "consoles", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *Service) ReplayConsole(
 	r *holdfastv1.ReplayConsoleRequest, stream grpc.ServerStreamingServer[holdfastv1.ConsoleOutput],
 ) error {
 	ctx := stream.Context()
-	v, err := request.View(ctx, s.Node.View, "session_id", r.GetSessionId())
+	v, err := request.View(ctx, s.Cluster.View, "session_id", r.GetSessionId())
 	if err != nil {
 		return err
 	}

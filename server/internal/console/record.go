@@ -47,7 +47,7 @@ func (s *Service) begin(ctx context.Context, first *holdfastv1.AttachRequest) (*
 			Record:    s.cfg.Record,
 			KeepMs:    s.cfg.keep().Milliseconds(),
 		}}
-		made, err := edge.Apply[*holdfastv1.ConsoleSession](ctx, s.Node, c)
+		made, err := edge.Apply[*holdfastv1.ConsoleSession](ctx, s.Cluster, c)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +120,7 @@ func (r *session) flush(ctx context.Context) {
 		if n == 0 {
 			return
 		}
-		_, err := r.s.Node.Apply(ctx, &internalv1.Command{
+		_, err := r.s.Cluster.Apply(ctx, &internalv1.Command{
 			Time: timestamppb.Now(), Principal: "system", Op: &internalv1.Command_RecordConsole{RecordConsole: c},
 		})
 		if err != nil {
@@ -144,7 +144,7 @@ func (r *session) close(ctx context.Context, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	r.flush(ctx)
-	_, err := r.s.Node.Apply(ctx, &internalv1.Command{
+	_, err := r.s.Cluster.Apply(ctx, &internalv1.Command{
 		Time: timestamppb.Now(), Principal: "system", Op: &internalv1.Command_CloseConsole{
 			CloseConsole: &internalv1.CloseConsole{SessionId: r.id, Reason: reason, TypedBytes: r.typed},
 		},

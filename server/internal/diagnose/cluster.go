@@ -22,7 +22,7 @@ type Config struct {
 	Issuers  []*holdfastv1.Issuer
 }
 
-// Members is the status of the peer and its cluster (*cluster.Node).
+// Members is the status of the peer and its cluster (*cluster.Peer).
 type Members interface {
 	Leader() (id string, self, ok bool)
 	Role() string

@@ -16,7 +16,7 @@ import (
 const MaxTries = 5
 
 // Apply commits a command and returns its result.
-func Apply[M proto.Message](ctx context.Context, node Node, c *internalv1.Command) (M, error) {
+func Apply[M proto.Message](ctx context.Context, node Cluster, c *internalv1.Command) (M, error) {
 	var none M
 	res, err := node.Apply(ctx, c)
 	if err != nil {
@@ -31,7 +31,7 @@ func Try[M proto.Message](
 	ctx context.Context, p *Peer, c *internalv1.Command, before ...*internalv1.Command,
 ) (M, error) {
 	var none M
-	if _, err := p.Node.View(ctx); err != nil { // the peer's own state is up to date after that
+	if _, err := p.Cluster.View(ctx); err != nil { // the peer's own state is up to date after that
 		return none, err
 	}
 	res := p.State.Try(append(before, c)...)
@@ -52,7 +52,7 @@ func result[M proto.Message](c *internalv1.Command, res fsm.Result) (M, error) {
 }
 
 // ApplyEmpty commits a command, and returns an empty response.
-func ApplyEmpty[R any](ctx context.Context, node Node, c *internalv1.Command) (*R, error) {
+func ApplyEmpty[R any](ctx context.Context, node Cluster, c *internalv1.Command) (*R, error) {
 	if _, err := node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func RetryAborted[M any](try func() (M, error)) (M, error) {
 // Needs returns an error if the cluster's feature level is below level, because a peer is
 // older. Action names the refused action in the message.
 func (p *Peer) Needs(ctx context.Context, level uint32, action string) error {
-	v, err := p.Node.View(ctx)
+	v, err := p.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}

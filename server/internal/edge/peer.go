@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Node commits commands and serves reads (*cluster.Node).
-type Node interface {
+// Cluster commits commands and serves reads (*cluster.Peer).
+type Cluster interface {
 	// Apply commits a command. The error is an *fsm.Error if the state refused the
 	// command, or a *outcome.Error.
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
@@ -30,7 +30,7 @@ type State interface {
 
 // Peer is the peer that a service runs on.
 type Peer struct {
-	Node     Node
+	Cluster  Cluster
 	State    State
 	Log      *slog.Logger
 	Draining <-chan struct{} // closed when the peer shuts down

@@ -30,7 +30,7 @@ func (p *Peer) Follow(ctx context.Context, pause time.Duration, send func(*fsm.V
 // no longer kept. It reads a linearizable view: a stale one may be older than the view of the
 // peer that returned the cursor.
 func CheckCursor[E any](
-	ctx context.Context, node Node, cursor uint64, events func(v *fsm.View, cursor uint64, most int) (E, error),
+	ctx context.Context, node Cluster, cursor uint64, events func(v *fsm.View, cursor uint64, most int) (E, error),
 ) error {
 	v, err := node.View(call.WithConsistency(ctx, call.Consistency{}))
 	if err == nil {

@@ -39,7 +39,7 @@ func (s *Service) WatchEvents(
 	if err != nil {
 		return err
 	}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Service) WatchEvents(
 			return err
 		}
 	case w.cursor > v.LastEvent():
-		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).Events); err != nil {
+		if err := edge.CheckCursor(ctx, s.Cluster, w.cursor, (*fsm.View).Events); err != nil {
 			return err
 		}
 	}

@@ -70,12 +70,12 @@ func (s *Webhooks) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookReque
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_PutWebhook{PutWebhook: &internalv1.PutWebhook{Webhook: w}}
-	return edge.Apply[*holdfastv1.Webhook](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Webhook](ctx, s.Cluster, c)
 }
 
 // GetWebhook returns a webhook with its progress.
 func (s *Webhooks) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookRequest) (*holdfastv1.Webhook, error) {
-	v, err := request.View(ctx, s.Node.View, "name", r.GetName())
+	v, err := request.View(ctx, s.Cluster.View, "name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *Webhooks) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookReque
 func (s *Webhooks) ListWebhooks(
 	ctx context.Context, r *holdfastv1.ListWebhooksRequest,
 ) (*holdfastv1.ListWebhooksResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "webhooks")
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "webhooks")
 	if err != nil {
 		return nil, err
 	}
@@ -113,5 +113,5 @@ func (s *Webhooks) DeleteWebhook(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteWebhook{DeleteWebhook: &internalv1.DeleteWebhook{Name: r.GetName()}}
-	return edge.ApplyEmpty[holdfastv1.DeleteWebhookResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeleteWebhookResponse](ctx, s.Cluster, c)
 }

@@ -20,7 +20,7 @@ func (s *Machines) ListMachineHistory(
 	if err := request.Required("machine_id", id); err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "history", id)
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "history", id)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (s *Machines) RegisterMachine(
 		c.Op = &internalv1.Command_RegisterMachine{
 			RegisterMachine: &internalv1.RegisterMachine{Machine: m, GeneratedId: generate},
 		}
-		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 	})
 }
 
@@ -75,7 +75,7 @@ func (s *Machines) GetMachine(ctx context.Context, r *holdfastv1.GetMachineReque
 
 // machine returns a machine that the caller may see, and the view that it is from.
 func (s *Machines) machine(ctx context.Context, id string) (*fsm.View, *holdfastv1.Machine, error) {
-	v, err := request.View(ctx, s.Node.View, "machine_id", id)
+	v, err := request.View(ctx, s.Cluster.View, "machine_id", id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,7 +94,7 @@ func (s *Machines) ListMachines(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "machines", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "machines", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Machines) UpdateMachine(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_UpdateMachine{UpdateMachine: &internalv1.UpdateMachine{Machine: m, Paths: paths}}
-	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 }
 
 // SetMachinePhase moves a machine to a phase on behalf of an operator.
@@ -157,7 +157,7 @@ func (s *Machines) SetMachinePhase(
 	c.Op = &internalv1.Command_SetMachinePhase{SetMachinePhase: &internalv1.SetMachinePhase{
 		MachineId: r.GetMachineId(), Phase: phase, Comment: r.GetComment(),
 	}}
-	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 }
 
 // RetryBmc lets the provider log in to a machine's BMC again.
@@ -167,7 +167,7 @@ func (s *Machines) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcRequest) 
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RetryBmc{RetryBmc: &internalv1.RetryBmc{MachineId: r.GetMachineId()}}
-	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 }
 
 // DeleteMachine deletes a machine that has no active run.
@@ -179,5 +179,5 @@ func (s *Machines) DeleteMachine(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: r.GetMachineId()}}
-	return edge.ApplyEmpty[holdfastv1.DeleteMachineResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeleteMachineResponse](ctx, s.Cluster, c)
 }

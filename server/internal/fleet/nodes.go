@@ -50,13 +50,13 @@ func (s *Nodes) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest)
 		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{
 			MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: request.WithoutUnknown(r.GetNode()),
 		}}
-		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 	})
 }
 
 // GetNode returns a node by the id of its machine or by a MAC address.
 func (s *Nodes) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
-	v, err := request.View(ctx, s.Node.View, "id", r.GetId())
+	v, err := request.View(ctx, s.Cluster.View, "id", r.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Nodes) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest)
 	c.Op = &internalv1.Command_UpdateNode{UpdateNode: &internalv1.UpdateNode{
 		Id: r.GetId(), Node: request.WithoutUnknown(r.GetNode()), Paths: r.GetPaths(),
 	}}
-	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 }
 
 // TransitionNode moves a node to a state on behalf of an operator.
@@ -102,7 +102,7 @@ func (s *Nodes) TransitionNode(
 			Force:   r.GetForce(),
 			RunId:   "run-" + edge.RandomHex(6),
 		}}
-		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 	})
 }
 
@@ -137,7 +137,7 @@ func (s *Nodes) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest)
 			Discover:      s.discovery.On,
 			DiscoverLimit: s.discovery.Limit,
 		}}
-		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 	})
 }
 
@@ -153,7 +153,7 @@ func (s *Nodes) ListStalledNodes(
 	case after == 0:
 		after = stalledAfter
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
 	if err != nil {
 		return nil, err
 	}

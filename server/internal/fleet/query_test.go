@@ -51,7 +51,7 @@ func foundFleet(t *testing.T) *nodetest.Node {
 // every caller and every kind of lookup.
 func TestListsMatchScans(t *testing.T) {
 	n := foundFleet(t)
-	s := NewMachines(&edge.Peer{Node: n, State: n.Peer}, nil)
+	s := NewMachines(&edge.Peer{Cluster: n, State: n.Peer}, nil)
 	for _, id := range []*holdfastv1.Identity{
 		{Role: holdfastv1.Role_ADMIN},
 		{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}},

@@ -39,7 +39,7 @@ func (s *Machines) checkReferences(ctx context.Context, m *holdfastv1.Machine, p
 	if !noProvider && !noCluster {
 		return nil
 	}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (
 		return nil, err
 	}
 	if r.GetValidateOnly() {
-		v, err := s.Node.View(ctx)
+		v, err := s.Cluster.View(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_PutImage{PutImage: &internalv1.PutImage{Image: in, Replace: r.GetReplace()}}
-	return edge.Apply[*holdfastv1.Image](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Image](ctx, s.Cluster, c)
 }
 
 // checkFormat returns an error if the first bytes of the disk are not those of its declared format:
@@ -96,7 +96,7 @@ func (s *Service) checkFormat(ctx context.Context, in *holdfastv1.Image) error {
 
 // GetImage returns an image with the state of its files on each peer.
 func (s *Service) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
-	v, err := request.View(ctx, s.Node.View, "name", r.GetName())
+	v, err := request.View(ctx, s.Cluster.View, "name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (s *Service) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (
 func (s *Service) ListImages(
 	ctx context.Context, r *holdfastv1.ListImagesRequest,
 ) (*holdfastv1.ListImagesResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "images")
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "images")
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (s *Service) DeleteImage(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteImage{DeleteImage: &internalv1.DeleteImage{Name: r.GetName()}}
-	return edge.ApplyEmpty[holdfastv1.DeleteImageResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeleteImageResponse](ctx, s.Cluster, c)
 }
 
 // UploadFile stores a file of an image.

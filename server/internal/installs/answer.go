@@ -34,7 +34,7 @@ func (s *Service) LookUpBoot(
 	// because firmware does not wait for long.
 	fresh, cancel := context.WithTimeout(call.WithConsistency(ctx, call.Consistency{}), bootTime)
 	defer cancel()
-	if v, err := s.Node.View(fresh); err == nil {
+	if v, err := s.Cluster.View(fresh); err == nil {
 		return hide(v, s.bootAnswer(v, r), r), nil
 	}
 	v := s.State.View()

@@ -55,7 +55,7 @@ func (s *Service) startApproved(
 		Principal: "netboot",
 		Op:        &internalv1.Command_StartRun{StartRun: start},
 	}
-	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
+	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Cluster, c)
 	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Code != fsm.Aborted {
 		answer.Action = holdfastv1.BootMachineResponse_DISK
 		answer.Reason = "its workflow " + id + " cannot start: " + refused.Message

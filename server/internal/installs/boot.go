@@ -21,7 +21,7 @@ func (s *Service) BootMachine(
 		return nil, err
 	}
 	return edge.RetryAborted(func() (*holdfastv1.BootMachineResponse, error) {
-		v, err := s.Node.View(ctx)
+		v, err := s.Cluster.View(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (s *Service) BootMachine(
 		default:
 			return answer, nil
 		}
-		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Node, c)
+		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Cluster, c)
 		refused, ok := errors.AsType[*fsm.Error](err)
 		if ok && refused.Reason == fsm.ReasonNoInstall {
 			peers := answer.GetHttpAddrs()
@@ -83,7 +83,7 @@ func (s *Service) discover(
 			DiscoverLimit: s.discovery.Limit,
 		},
 	}}
-	m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+	m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (s *Service) refuseBoot(
 	s.deny(ctx, "BootMachine", resource, why, r.GetCaller())
 	i, _ := v.Install(answer.GetMachineId())
 	if answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL && !strings.HasPrefix(i.GetNote(), noteStrange) {
-		_, err := edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{Principal: "netboot",
+		_, err := edge.Apply[*holdfastv1.Install](ctx, s.Cluster, &internalv1.Command{Principal: "netboot",
 			Op: &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
 				MachineId: answer.GetMachineId(), Note: noteStrange + why,
 			}}})

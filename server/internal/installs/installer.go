@@ -24,7 +24,7 @@ const maxLogPart = 256 << 10
 func (s *Service) GetWorkOrder(
 	ctx context.Context, r *holdfastv1.GetWorkOrderRequest,
 ) (*holdfastv1.WorkOrder, error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func tokenSum(token string) []byte {
 func (s *Service) checkInstallToken(
 	ctx context.Context, method, token string, c *holdfastv1.InstallCaller,
 ) ([]byte, error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *Service) ReportInstall(
 	}
 	report := proto.CloneOf(request.WithoutUnknown(r)) // the request may be repeated on another leader
 	report.Token, report.Caller = "", nil
-	return edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{Principal: "installer",
+	return edge.Apply[*holdfastv1.Install](ctx, s.Cluster, &internalv1.Command{Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
 }
 
@@ -129,7 +129,7 @@ func (s *Service) AppendInstallLog(
 		return nil, err
 	}
 	data := r.GetData()[:min(len(r.GetData()), maxLogPart)]
-	i, err := edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{
+	i, err := edge.Apply[*holdfastv1.Install](ctx, s.Cluster, &internalv1.Command{
 		Principal: "installer",
 		Op: &internalv1.Command_AppendInstallLog{
 			AppendInstallLog: &internalv1.AppendInstallLog{Sha256: sum, Offset: r.GetOffset(), Data: data},

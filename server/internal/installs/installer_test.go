@@ -30,7 +30,7 @@ func TestReportIsRepeatable(t *testing.T) {
 	n.Before = func(*internalv1.Command) error {
 		return &outcome.Error{Outcome: outcome.NotApplied, Err: outcome.ErrNoLeader}
 	}
-	s := New(&edge.Peer{Node: n, State: n.Peer}, fleet.Discovery{}, nil, nil)
+	s := New(&edge.Peer{Cluster: n, State: n.Peer}, fleet.Discovery{}, nil, nil)
 	r := &holdfastv1.ReportInstallRequest{Token: token, Status: "progress",
 		Caller: &holdfastv1.InstallCaller{LinkAddress: "02:00:00:00:00:01"}}
 	before := proto.CloneOf(r)
@@ -53,7 +53,7 @@ func TestNoInstallDuringConflict(t *testing.T) {
 		{Name: "repave", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
 	}}})
 	n.Start(t, "m-1", "run-1", "install")
-	s := New(&edge.Peer{Node: n, State: n.Peer}, fleet.Discovery{}, nil, nil)
+	s := New(&edge.Peer{Cluster: n, State: n.Peer}, fleet.Discovery{}, nil, nil)
 	action := func() holdfastv1.BootMachineResponse_Action {
 		t.Helper()
 		answer, err := s.LookUpBoot(t.Context(), &holdfastv1.BootMachineRequest{Mac: mac,

@@ -42,7 +42,7 @@ func New(peer *edge.Peer, d fleet.Discovery, starts Starts, denials Denials) *Se
 
 // GetInstall gets the install session of a machine.
 func (s *Service) GetInstall(ctx context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
-	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
+	v, err := request.View(ctx, s.Cluster.View, "machine_id", r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *Service) GetInstall(ctx context.Context, r *holdfastv1.GetInstallReques
 func (s *Service) ListInstalls(
 	ctx context.Context, r *holdfastv1.ListInstallsRequest,
 ) (*holdfastv1.ListInstallsResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "installs", strconv.FormatBool(r.GetAll()))
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "installs", strconv.FormatBool(r.GetAll()))
 	if err != nil {
 		return nil, err
 	}

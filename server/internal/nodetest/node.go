@@ -31,7 +31,7 @@ type Node struct {
 // New returns the node of peer p1, which leads.
 func New() *Node { return &Node{Peer: NewPeer(), leader: "p1"} }
 
-// Apply implements server.Node.
+// Apply implements server.Cluster.
 func (n *Node) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error) {
 	n.mu.Lock()
 	before := n.Before
@@ -53,7 +53,7 @@ func (n *Node) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, erro
 	return results[0], nil
 }
 
-// View implements server.Node.
+// View implements server.Cluster.
 func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	n.mu.Lock()
 	viewed := n.Viewed
@@ -66,7 +66,7 @@ func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	return n.Peer.View(), nil
 }
 
-// Leader implements server.Node.
+// Leader implements server.Cluster.
 func (n *Node) Leader() (id string, self, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,7 +80,7 @@ func (n *Node) SetLeader(id string) {
 	n.leader = id
 }
 
-// Role implements server.Node.
+// Role implements server.Cluster.
 func (n *Node) Role() string {
 	if _, self, ok := n.Leader(); !ok {
 		return "candidate"
@@ -90,7 +90,7 @@ func (n *Node) Role() string {
 	return "leader"
 }
 
-// Readiness implements server.Node.
+// Readiness implements server.Cluster.
 func (n *Node) Readiness() error {
 	if _, _, ok := n.Leader(); !ok {
 		return errors.New("no leader: n2 does not answer")
@@ -100,7 +100,7 @@ func (n *Node) Readiness() error {
 	return n.NoVote
 }
 
-// Status implements server.Node.
+// Status implements server.Cluster.
 func (n *Node) Status(context.Context) *holdfastv1.ClusterStatus {
 	leader, _, _ := n.Leader()
 	return &holdfastv1.ClusterStatus{ClusterId: "c-1", Leader: leader, AnsweredBy: "p1"}

@@ -38,7 +38,7 @@ func (s *Service) SetAutopilot(
 		MinQuorum:          in.GetMinQuorum(),
 		StabilizationMs:    in.GetStabilizationTime().AsDuration().Milliseconds(),
 	}}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
+	if _, err := s.Cluster.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	a, err := k.Autopilot(ctx)

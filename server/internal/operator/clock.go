@@ -21,7 +21,7 @@ const maxClockDifference = 5 * time.Minute
 func (s *Service) ResetClock(
 	ctx context.Context, r *holdfastv1.ResetClockRequest,
 ) (*holdfastv1.ResetClockResponse, error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Service) ResetClock(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_ResetClock{ResetClock: &internalv1.ResetClock{To: r.GetTime()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
+	if _, err := s.Cluster.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return out, nil

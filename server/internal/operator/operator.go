@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// Admin administers the cluster (*cluster.Node). All of it runs on the leader.
+// Admin administers the cluster (*cluster.Peer). All of it runs on the leader.
 type Admin interface {
 	// PauseTasks stops the leader's tasks, calls do, which may commit, and starts the
 	// tasks again.
@@ -27,13 +27,13 @@ type Admin interface {
 	Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error)
 }
 
-// Membership removes and admits peers (*cluster.Node).
+// Membership removes and admits peers (*cluster.Peer).
 type Membership interface {
 	RemovePeer(ctx context.Context, id string, force bool) error
 	AdmitPeer(ctx context.Context, id string) error
 }
 
-// Peers connects to the other peers (*cluster.Node).
+// Peers connects to the other peers (*cluster.Peer).
 type Peers interface {
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
@@ -103,7 +103,7 @@ func (s *Service) TransferLeadership(
 func (s *Service) recordAudit(ctx context.Context, member string) error {
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
-	_, err := s.Node.Apply(ctx, c)
+	_, err := s.Cluster.Apply(ctx, c)
 	return err
 }
 
@@ -149,7 +149,7 @@ func (s *Service) AdmitPeer(
 
 // Probe commits a command that changes nothing and writes no audit event.
 func (s *Service) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
-	res, err := s.Node.Apply(ctx, &internalv1.Command{
+	res, err := s.Cluster.Apply(ctx, &internalv1.Command{
 		Op: &internalv1.Command_NoOp{NoOp: &internalv1.NoOp{}},
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ func (lostAdmin) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 // is stored and the leadership is lost right after.
 func TestSetAutopilotOutcome(t *testing.T) {
 	n := nodetest.New()
-	s := New(&edge.Peer{Node: n}, Config{Admin: lostAdmin{}})
+	s := New(&edge.Peer{Cluster: n}, Config{Admin: lostAdmin{}})
 	_, err := s.SetAutopilot(t.Context(), &holdfastv1.SetAutopilotRequest{Config: &holdfastv1.AutopilotConfig{
 		CleanupDeadServers: true, DeadServerThreshold: durationpb.New(time.Hour), MinQuorum: 3}})
 	if o, ok := errors.AsType[*outcome.Error](err); !ok || o.Outcome != outcome.Unknown {
@@ -42,7 +42,7 @@ func TestSetAutopilotOutcome(t *testing.T) {
 // a time that the leader's clock confirms.
 func TestResetClock(t *testing.T) {
 	n := nodetest.New()
-	s := New(&edge.Peer{Node: n, State: n.Peer}, Config{})
+	s := New(&edge.Peer{Cluster: n, State: n.Peer}, Config{})
 	at := func(off time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(off)) }
 	for _, tt := range []struct {
 		name   string

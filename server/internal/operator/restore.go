@@ -35,7 +35,7 @@ func (s *Service) StageSnapshot(
 		Principal: auth.Command(ctx).GetPrincipal(),
 		Op:        &internalv1.Command_StageBackup{StageBackup: stage},
 	}
-	return edge.ApplyEmpty[holdfastv1.StageSnapshotResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.StageSnapshotResponse](ctx, s.Cluster, c)
 }
 
 // RestoreSnapshot replaces the state with the staged snapshot while the leader's tasks
@@ -56,7 +56,7 @@ func (s *Service) RestoreSnapshot(
 		OtherCluster: r.GetOtherCluster(),
 	}
 	c.Op = &internalv1.Command_RestoreBackup{RestoreBackup: cmd}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Service) RestoreSnapshot(
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		out, err := edge.Apply[*holdfastv1.RestoreSnapshotResponse](ctx, s.Node, c)
+		out, err := edge.Apply[*holdfastv1.RestoreSnapshotResponse](ctx, s.Cluster, c)
 		done <- out
 		return err
 	})

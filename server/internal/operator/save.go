@@ -31,7 +31,7 @@ func (s *Service) SaveSnapshot(
 	} else if err := s.noteSaving(ctx); err != nil {
 		return err
 	}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,5 +91,5 @@ func (s *Service) NoteSnapshot(
 ) (*holdfastv1.NoteSnapshotResponse, error) {
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}
-	return edge.ApplyEmpty[holdfastv1.NoteSnapshotResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.NoteSnapshotResponse](ctx, s.Cluster, c)
 }

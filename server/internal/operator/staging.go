@@ -25,7 +25,7 @@ func (s *Stage) ReadStage(
 	r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse],
 ) error {
 	ctx := stream.Context()
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (p onePeer) PeerConn(string) (grpc.ClientConnInterface, error) { return p, 
 func stageOf(t *testing.T, n *nodetest.Node) grpc.ClientConnInterface {
 	t.Helper()
 	g := grpc.NewServer()
-	internalv1.RegisterStageServiceServer(g, NewStage(&edge.Peer{Node: n, State: n.Peer}))
+	internalv1.RegisterStageServiceServer(g, NewStage(&edge.Peer{Cluster: n, State: n.Peer}))
 	lis := bufconn.Listen(1 << 20)
 	done := make(chan struct{})
 	go func() {
@@ -76,7 +76,7 @@ func TestOthersReadSnapshot(t *testing.T) {
 			other := nodetest.New()
 			other.Do(t, &internalv1.StageBackup{RestoreId: tt.staged, Data: file.Bytes()})
 			leader := nodetest.New()
-			s := New(&edge.Peer{Node: leader, State: leader.Peer, Log: slog.New(slog.DiscardHandler)},
+			s := New(&edge.Peer{Cluster: leader, State: leader.Peer, Log: slog.New(slog.DiscardHandler)},
 				Config{PeerID: "p1", Peers: onePeer{stageOf(t, other)}, Status: oneOfThree})
 			cmd := &internalv1.RestoreBackup{RestoreId: "r-1", Chunks: 1, OtherCluster: true}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -51,7 +51,7 @@ func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg
 
 // GetPlan gets a plan.
 func (s *Service) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
-	v, err := request.View(ctx, s.Node.View, "plan_id", r.GetPlanId())
+	v, err := request.View(ctx, s.Cluster.View, "plan_id", r.GetPlanId())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Service) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*h
 func (s *Service) ListPlans(
 	ctx context.Context, r *holdfastv1.ListPlansRequest,
 ) (*holdfastv1.ListPlansResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "plans")
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "plans")
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: plan, Replace: r.GetReplace()}}
-	return edge.Apply[*holdfastv1.Plan](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Plan](ctx, s.Cluster, c)
 }
 
 // checkPlan validates a plan before it is stored. It also checks disk rules, which
@@ -129,7 +129,7 @@ func (s *Service) checkPlan(plan *holdfastv1.Plan) error {
 
 // dryRun returns the answer that the FSM would return now, without a change.
 func (s *Service) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Service) DeletePlan(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeletePlan{DeletePlan: &internalv1.DeletePlan{PlanId: r.GetPlanId()}}
-	return edge.ApplyEmpty[holdfastv1.DeletePlanResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeletePlanResponse](ctx, s.Cluster, c)
 }
 
 // ReleasePlan releases the brakes of a plan in the pools of the caller.
@@ -172,7 +172,7 @@ func (s *Service) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequ
 	c.Op = &internalv1.Command_ReleasePlan{
 		ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive, Pools: pools},
 	}
-	p, err := edge.Apply[*holdfastv1.Plan](ctx, s.Node, c)
+	p, err := edge.Apply[*holdfastv1.Plan](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ const probeTime = 25 * time.Second
 func (s *Service) ProbePlan(
 	ctx context.Context, r *holdfastv1.ProbePlanRequest,
 ) (*holdfastv1.ProbePlanResponse, error) {
-	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
+	v, err := request.View(ctx, s.Cluster.View, "machine_id", r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}

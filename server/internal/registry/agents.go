@@ -66,7 +66,7 @@ func (s *Agents) CreateAgentMachine(
 			PendingTtlMs: fsm.LifetimeOf(internalv1.LeaseRef_PENDING_MACHINE).TTL.Milliseconds(),
 			Token:        &internalv1.StoredToken{Token: tok, Sha256: hash},
 		}}
-		m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+		m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (s *Agents) RegisterAgent(
 			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6)}, Sha256: sum}
 		}
 		c.Op = &internalv1.Command_RegisterAgent{RegisterAgent: op}
-		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Cluster, c)
 	})
 }
 
@@ -122,7 +122,7 @@ func mayWork(m *holdfastv1.Machine) bool {
 func (s *Agents) ListAgentMachines(
 	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
 ) (*holdfastv1.ListAgentMachinesResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "agent machines", r.GetPoolName(), r.GetProviderName())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "agent machines", r.GetPoolName(), r.GetProviderName())
 	if err != nil {
 		return nil, err
 	}

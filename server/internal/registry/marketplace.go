@@ -42,7 +42,7 @@ func (s *Pools) RegisterProvider(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RegisterProvider{RegisterProvider: &internalv1.RegisterProvider{Provider: p}}
-	p, err = edge.Apply[*holdfastv1.PlatformProvider](ctx, s.Node, c)
+	p, err = edge.Apply[*holdfastv1.PlatformProvider](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Pools) DeleteProvider(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteProvider{DeleteProvider: &internalv1.DeleteProvider{ProviderId: r.GetProviderId()}}
-	return edge.ApplyEmpty[holdfastv1.DeleteProviderResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeleteProviderResponse](ctx, s.Cluster, c)
 }
 
 // ListProviders lists marketplace providers by id. A caller that is scoped to pools sees
@@ -69,7 +69,7 @@ func (s *Pools) DeleteProvider(
 func (s *Pools) ListProviders(
 	ctx context.Context, r *holdfastv1.ListProvidersRequest,
 ) (*holdfastv1.ListProvidersResponse, error) {
-	p, v, err := page.Open(ctx, s.Node.View, r, "providers")
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "providers")
 	if err != nil {
 		return nil, err
 	}

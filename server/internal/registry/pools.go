@@ -40,12 +40,12 @@ func (s *Pools) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest)
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CreatePool{CreatePool: &internalv1.CreatePool{Pool: p}}
-	return edge.Apply[*holdfastv1.Pool](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Pool](ctx, s.Cluster, c)
 }
 
 // GetPool gets a pool.
 func (s *Pools) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
-	v, err := request.View(ctx, s.Node.View, "pool_id", r.GetPoolId())
+	v, err := request.View(ctx, s.Cluster.View, "pool_id", r.GetPoolId())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Pools) ListPools(
 	if r.GetMinAvailableVramGb() < 0 {
 		return nil, request.Invalid("min_available_vram_gb", "is negative")
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "pools",
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "pools",
 		r.GetFilter(), r.GetGpuModel(), r.GetRegion(), fmt.Sprint(r.GetMinAvailableVramGb()))
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *Pools) DeletePool(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeletePool{DeletePool: &internalv1.DeletePool{PoolId: r.GetPoolId()}}
-	return edge.ApplyEmpty[holdfastv1.DeletePoolResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeletePoolResponse](ctx, s.Cluster, c)
 }
 
 // RegisterPool registers the pool of a pool manager. The manager may call it any number
@@ -128,7 +128,7 @@ func (s *Pools) RegisterPool(
 	c.Op = &internalv1.Command_RegisterPool{
 		RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: lease.TTL.Milliseconds()},
 	}
-	p, err := edge.Apply[*holdfastv1.Pool](ctx, s.Node, c)
+	p, err := edge.Apply[*holdfastv1.Pool](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Pools) DeregisterPool(
 	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{
 		PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), request.MaxComment),
 	}}
-	return edge.ApplyEmpty[holdfastv1.DeregisterPoolResponse](ctx, s.Node, c)
+	return edge.ApplyEmpty[holdfastv1.DeregisterPoolResponse](ctx, s.Cluster, c)
 }
 
 // poolFilter returns the fields that pool filters can use.

@@ -75,7 +75,7 @@ func (s *Heartbeats) ownPoolsMachine(ctx context.Context, id string) error {
 	}
 	m, ok := v.Machine(id)
 	if !ok { // another peer may have just registered it
-		fresh, err := s.Node.View(call.WithConsistency(ctx, call.Consistency{}))
+		fresh, err := s.Cluster.View(call.WithConsistency(ctx, call.Consistency{}))
 		if err != nil {
 			return err
 		}

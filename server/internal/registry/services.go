@@ -47,7 +47,7 @@ func (s *Services) RegisterService(
 		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{
 			Target: t, NewId: uuid.NewString(), TtlMs: fsm.LifetimeOf(internalv1.LeaseRef_SERVICE).TTL.Milliseconds(),
 		}}
-		return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
+		return edge.Apply[*holdfastv1.Service](ctx, s.Cluster, c)
 	})
 }
 
@@ -86,7 +86,7 @@ func (s *Services) UpdateServiceState(
 	c.Op = &internalv1.Command_UpdateServiceState{
 		UpdateServiceState: &internalv1.UpdateServiceState{Id: serviceID(r.GetId()), State: state},
 	}
-	return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Service](ctx, s.Cluster, c)
 }
 
 // DeregisterService deregisters a service.
@@ -105,7 +105,7 @@ func (s *Services) DeregisterService(
 	c.Op = &internalv1.Command_DeregisterService{
 		DeregisterService: &internalv1.DeregisterService{Id: serviceID(r.GetId()), Target: request.WithoutUnknown(t)},
 	}
-	svc, err := edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
+	svc, err := edge.Apply[*holdfastv1.Service](ctx, s.Cluster, c)
 	var refusal *fsm.Error
 	if nameless && errors.As(err, &refusal) && refusal.Reason == fsm.ReasonServiceNotFound {
 		return s.deregistered(ctx, t)
@@ -118,7 +118,7 @@ func (s *Services) DeregisterService(
 // that got no answer retries. The command ran first, so a service that registers
 // meanwhile is not affected.
 func (s *Services) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Services) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget
 func (s *Services) GetService(
 	ctx context.Context, r *holdfastv1.GetServiceRequest,
 ) (*holdfastv1.Service, error) {
-	v, err := request.View(ctx, s.Node.View, "id", r.GetId())
+	v, err := request.View(ctx, s.Cluster.View, "id", r.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Services) ListServices(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "services", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "services", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (s *Services) Watch(
 	if err != nil {
 		return err
 	}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (s *Services) Watch(
 			return err
 		}
 	case cursor > v.LastServiceEvent():
-		if err := edge.CheckCursor(ctx, s.Node, cursor, (*fsm.View).ServiceEvents); err != nil {
+		if err := edge.CheckCursor(ctx, s.Cluster, cursor, (*fsm.View).ServiceEvents); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func (s *Service) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest)
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: r.GetRunId(), Reason: r.GetReason()}}
-	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
+	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Cluster, c)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (s *Service) ReadLog(
 	if r.GetOffset() < 0 {
 		return request.Invalid("offset", fmt.Sprintf("is %d: want 0 or more", r.GetOffset()))
 	}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func New(peer *edge.Peer, cfg Config, starts Starts) *Service {
 
 // GetRun gets a run.
 func (s *Service) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
-	v, err := request.View(ctx, s.Node.View, "run_id", r.GetRunId())
+	v, err := request.View(ctx, s.Cluster.View, "run_id", r.GetRunId())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Service) ListRuns(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "runs", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "runs", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (s *Service) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (
 		if r.GetValidateOnly() {
 			return s.validate(ctx, c, start)
 		}
-		run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
+		run, err := edge.Apply[*holdfastv1.Run](ctx, s.Cluster, c)
 		if err != nil {
 			return nil, err
 		}

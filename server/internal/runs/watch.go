@@ -49,7 +49,7 @@ func (s *Service) Watch(
 	if err != nil {
 		return err
 	}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Service) Watch(
 			return err
 		}
 	case w.cursor > v.LastRunEvent():
-		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).Events); err != nil {
+		if err := edge.CheckCursor(ctx, s.Cluster, w.cursor, (*fsm.View).Events); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.Star
 	m, plan, found := parts(v, start)
 	if !found { // the leader's own state is up to date, except right after its election
 		var err error
-		if v, err = s.Node.View(ctx); err != nil {
+		if v, err = s.Cluster.View(ctx); err != nil {
 			return err
 		}
 		m, plan, found = parts(v, start)
@@ -122,7 +122,7 @@ func (s *Preparer) checkImage(ctx context.Context, start *internalv1.StartRun, p
 	if _, there := s.State.View().Image(name); there {
 		return nil
 	}
-	v, err := s.Node.View(ctx) // it may have been added a moment ago, on an earlier leader
+	v, err := s.Cluster.View(ctx) // it may have been added a moment ago, on an earlier leader
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (s *Preparer) checkCluster(ctx context.Context, start *internalv1.StartRun,
 	if ref == "" || i < 0 || !clusterref.Uses(p) || clusterref.Registered(s.State.View(), ref) {
 		return nil
 	}
-	v, err := s.Node.View(ctx) // it may have been registered a moment ago, on an earlier leader
+	v, err := s.Cluster.View(ctx) // it may have been registered a moment ago, on an earlier leader
 	if err != nil || clusterref.Registered(v, ref) {
 		return err
 	}

@@ -63,7 +63,7 @@ func (s *Service) RetryWave(ctx context.Context, r *holdfastv1.RetryWaveRequest)
 		w.MaxFailures = r.GetMaxFailures()
 	}
 	c := &internalv1.StartWave{Wave: w}
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Service) start(ctx context.Context, in *internalv1.StartWave, validateO
 	if validateOnly {
 		return s.validate(ctx, c, in)
 	}
-	return edge.Apply[*holdfastv1.Wave](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Wave](ctx, s.Cluster, c)
 }
 
 // validate returns the wave that a command would start, or the existing wave of its id. A machine
@@ -142,7 +142,7 @@ func (s *Service) validate(
 
 // members returns the machines of a wave, or none if the caller sees no such wave.
 func (s *Service) members(ctx context.Context, id string) ([]string, error) {
-	v, err := s.Node.View(ctx)
+	v, err := s.Cluster.View(ctx)
 	if err != nil {
 		return nil, err
 	}

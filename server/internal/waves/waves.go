@@ -46,7 +46,7 @@ func (s *Service) GetWave(ctx context.Context, r *holdfastv1.GetWaveRequest) (*h
 
 // wave returns a wave with its machines, or with one of them, and with the errors of their runs.
 func (s *Service) wave(ctx context.Context, id, machine string) (*holdfastv1.Wave, error) {
-	v, err := request.View(ctx, s.Node.View, "wave_id", id)
+	v, err := request.View(ctx, s.Cluster.View, "wave_id", id)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Service) ListWaves(
 	if err != nil {
 		return nil, err
 	}
-	p, v, err := page.Open(ctx, s.Node.View, r, "waves", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Cluster.View, r, "waves", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -147,5 +147,5 @@ func (s *Service) CancelWave(ctx context.Context, r *holdfastv1.CancelWaveReques
 	c.Op = &internalv1.Command_CancelWave{CancelWave: &internalv1.CancelWave{
 		WaveId: r.GetWaveId(), Reason: r.GetReason(), KeepRuns: r.GetKeepRuns(),
 	}}
-	return edge.Apply[*holdfastv1.Wave](ctx, s.Node, c)
+	return edge.Apply[*holdfastv1.Wave](ctx, s.Cluster, c)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
-// Cluster is this peer in its cluster (*cluster.Node).
+// Cluster is this peer in its cluster (*cluster.Peer).
 type Cluster interface {
 	// LeaderLoad returns the leader's id and its counters since its start. It returns an
 	// error if no leader is known or it does not answer.

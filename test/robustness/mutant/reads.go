@@ -101,8 +101,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 )
 
-func (n *Node) standOnRequest(ctx context.Context) {
-	file := filepath.Join(os.Getenv("HOLDFAST_STAND"), n.cfg.NodeID)
+func (n *Peer) standOnRequest(ctx context.Context) {
+	file := filepath.Join(os.Getenv("HOLDFAST_STAND"), n.cfg.PeerID)
 	for ctx.Err() == nil {
 		if os.Remove(file) == nil {
 			n.gate.CallElection(time.Second)
