@@ -124,7 +124,7 @@ func (n *Peer) Ready() bool {
 	return ok
 }
 
-// PeerConn returns the connection to another peer, for services between peers. The node
+// PeerConn returns the connection to another peer, for services between peers. The peer
 // owns it: the caller must not close it.
 func (n *Peer) PeerConn(id string) (grpc.ClientConnInterface, error) { return n.conns.Get(id) }
 

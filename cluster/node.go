@@ -95,7 +95,7 @@ type Peer struct {
 	fatal       atomic.Pointer[error]     // the error that makes this peer stop
 
 	began time.Time       // when the process started: it distinguishes it from the one before
-	life  context.Context // canceled when the node stops
+	life  context.Context // canceled when the peer stops
 	end   context.CancelFunc
 	ended <-chan struct{}
 

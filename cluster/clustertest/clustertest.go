@@ -1,4 +1,4 @@
-// Package clustertest runs the peers of a cluster inside a test: real Nodes with real
+// Package clustertest runs the peers of a cluster inside a test: real peers with real
 // sockets on loopback, and a gRPC server each. It owns no behavior, and production code
 // must not import it.
 package clustertest
@@ -54,7 +54,7 @@ type Cluster struct {
 	CA    *issue.CA // of the peers' certificates, with TLS
 }
 
-// Peer is one peer. Its Node and other fields change when it restarts.
+// Peer is one peer. Its fields change when it restarts.
 type Peer struct {
 	ID   string
 	Node *cluster.Peer

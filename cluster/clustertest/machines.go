@@ -50,7 +50,7 @@ func (m machines) GetMachine(ctx context.Context, req *holdfastv1.GetMachineRequ
 	return got, nil
 }
 
-// GetClusterStatus returns the node's status.
+// GetClusterStatus returns the status of the cluster.
 func (m machines) GetClusterStatus(
 	ctx context.Context,
 	_ *holdfastv1.GetClusterStatusRequest,

@@ -114,7 +114,7 @@ func (g *Gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	return err
 }
 
-// mismatch returns the reason why a node cannot belong to this cluster, or "" if it can.
+// mismatch returns the reason why a peer cannot belong to this cluster, or "" if it can.
 func (g *Gossip) mismatch(n *memberlist.Node) string {
 	meta, err := decodeMeta(n)
 	if err != nil {

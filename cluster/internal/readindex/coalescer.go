@@ -9,7 +9,7 @@ import (
 // Coalescer shares one call among many callers. Callers that arrive during a call are
 // answered by the next one, which begins after they arrived.
 type Coalescer struct {
-	ctx context.Context // the node's
+	ctx context.Context // the peer's
 	do  func(context.Context) (uint64, error)
 
 	mu      sync.Mutex
@@ -22,7 +22,7 @@ type indexAnswer struct {
 	err   error
 }
 
-// NewCoalescer returns a coalescer of do, whose context is the node's.
+// NewCoalescer returns a coalescer of do, whose context is the peer's.
 func NewCoalescer(ctx context.Context, do func(context.Context) (uint64, error)) *Coalescer {
 	return &Coalescer{ctx: ctx, do: do}
 }

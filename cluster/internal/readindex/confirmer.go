@@ -1,6 +1,6 @@
 // Package readindex owns the two parts of a linearizable read that need other peers: the proof
 // that a leader's term has not been replaced, and the call for an index, which many reads share.
-// It must not know Raft: the node passes in the term that it leads and the voters.
+// It must not know Raft: the peer passes in the term that it leads and the voters.
 package readindex
 
 import (
@@ -24,7 +24,7 @@ import (
 // the most recent responders, as many as a majority needs. It asks the others if those
 // leave a caller waiting.
 type Confirmer struct {
-	ctx    context.Context // the node's
+	ctx    context.Context // the peer's
 	voters func() (others []string, self bool)
 	ask    func(ctx context.Context, peer string, term uint64) error
 

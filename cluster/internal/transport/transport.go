@@ -1,6 +1,6 @@
 // Package transport owns the connections between peers on which Raft talks: the listener with its
 // greeting and TLS, the calls with their retries, and the gate that keeps a peer without its data
-// from voting. It must not decide which peer may vote or leads: the node passes that in.
+// from voting. It must not decide which peer may vote or leads: the peer passes that in.
 package transport
 
 import (
