@@ -135,9 +135,13 @@ test: ## Run the tests in their short form (needs only Go, gcc, git and make)
 test-long: ## Run all tests, also each boundary of each step where a leader can die
 	$(MAKE) test SHORT=
 
+# All modules in one go test, so that tests that wait and tests that compute run at the same time.
 .PHONY: race
+race: SHORT =
+race: TEST_FLAGS = -race -count=1
+race: export CGO_ENABLED = 1
 race: ## Run all tests under the race detector
-	CGO_ENABLED=1 $(MAKE) test SHORT= TEST_FLAGS=-race
+	$(GO_TEST) $(PACKAGES)
 
 .PHONY: e2e
 e2e: ## Run the tests that start real processes, without the test cache
