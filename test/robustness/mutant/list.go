@@ -70,8 +70,8 @@ func Mutants() []Mutant {
 			Name: "nosettle", Breaks: "a leader that adopts an attempt observes before it acts",
 			Scenario: dieAfterEffect(),
 			Patches: []Patch{{"executor/step/poll.go",
-				"\tif !a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, \"the result of an effect",
-				"\tif a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, \"the result of an effect"}},
+				"\tif !a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, effect(\"effect of the earlier leader",
+				"\tif a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, effect(\"effect of the earlier leader"}},
 		},
 		{
 			Name: "noconfirm", Breaks: "a majority confirms the term right before an effect",
@@ -113,8 +113,8 @@ func Mutants() []Mutant {
 			Breaks:   "a leader that adopts an attempt waits as long as the BMC may take to show a press",
 			Scenario: dieAfterPress(),
 			Patches: []Patch{{"executor/step/poll.go",
-				"\tif !a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, \"the result of an effect",
-				"\tif a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, \"the result of an effect"}},
+				"\tif !a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, effect(\"effect of the earlier leader",
+				"\tif a.Adopted {\n\t\treturn nil\n\t}\n\treturn a.Poll(ctx, effect(\"effect of the earlier leader"}},
 		},
 		{
 			Name: "leftsession", Breaks: "a leader ends the session that the former leader left on a BMC",
