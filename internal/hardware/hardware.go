@@ -56,6 +56,7 @@ type Config struct {
 	Now        func() time.Time // the cluster's time. Default time.Now
 	Log        *slog.Logger
 	Registerer prometheus.Registerer // nil: no metrics
+	SkipFiles  bool                  // read no file: the configuration is checked, not used
 }
 
 // Hardware creates the providers of a peer.
@@ -73,6 +74,7 @@ type Hardware struct {
 	ironics []*ironic.Provider
 	joiners []*kube.Joiner
 	now     func() time.Time
+	skip    bool // no file is read
 
 	over chan struct{} // a term has ended
 }
@@ -83,7 +85,7 @@ func New(c Config) *Hardware {
 		c.Now = time.Now
 	}
 	h := &Hardware{secrets: c.Secrets, notes: c.Notes, inventory: c.Inventory, installs: c.Installs, log: c.Log,
-		now: c.Now, over: make(chan struct{}, 1)}
+		now: c.Now, skip: c.SkipFiles, over: make(chan struct{}, 1)}
 	if c.Registerer != nil {
 		h.metrics = newMetrics(c.Registerer)
 	}
@@ -183,7 +185,7 @@ func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (prov
 	if err != nil {
 		return nil, err
 	}
-	p, err := ironic.New(cfg, ironic.Deps{Credentials: ironicLogins{h}, Log: log})
+	p, err := ironic.New(cfg, ironic.Deps{Credentials: ironicLogins{h}, Log: log, SkipFiles: h.skip})
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +200,7 @@ func (h *Hardware) newBMC(name string, raw json.RawMessage, log *slog.Logger) (*
 	}
 	called := func(c bmc.Call) { h.count(name, c) }
 	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: called,
-		Now: h.now})
+		Now: h.now, SkipFiles: h.skip})
 	if err == nil {
 		h.bmcs = append(h.bmcs, p)
 	}

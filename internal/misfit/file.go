@@ -52,16 +52,6 @@ func Files(text string) string {
 	})
 }
 
-// ContentError is the error of a file that a setting names: it cannot be read, or has other
-// content. The setting itself may be right, for example for another host.
-type ContentError struct{ Err error }
-
-// Error returns the text of Err.
-func (e *ContentError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *ContentError) Unwrap() error { return e.Err }
-
 // fileError is an error of a file in other words.
 type fileError struct {
 	text string

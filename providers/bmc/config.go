@@ -121,6 +121,7 @@ type Deps struct {
 	Log         *slog.Logger
 	Called      func(Call)       // called after each operation, for metrics; may be nil
 	Now         func() time.Time // dates memos, which later leaders read. Default time.Now
+	SkipFiles   bool             // read no ca_file: the configuration is checked, not used
 }
 
 // Account is a user of a BMC. It is printed without its password.

@@ -55,7 +55,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Credentials == nil {
 		return nil, errors.New("create provider bmc: no Credentials")
 	}
-	verify, err := settings.TLS(c.TLS, c.CAFile)
+	verify, err := settings.TLS(c.TLS, c.CAFile, d.SkipFiles)
 	if err != nil {
 		return nil, err
 	}

@@ -174,8 +174,8 @@ func (c Config) image(name string) (Image, error) {
 const maxBody = 8 << 20
 
 // http returns the HTTP client for requests. It enforces the not-after time.
-func (c Config) http() (*http.Client, error) {
-	verify, err := settings.TLS(c.TLS, c.CAFile)
+func (c Config) http(skipFile bool) (*http.Client, error) {
+	verify, err := settings.TLS(c.TLS, c.CAFile, skipFile)
 	if err != nil {
 		return nil, err
 	}

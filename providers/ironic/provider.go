@@ -16,6 +16,7 @@ import (
 type Deps struct {
 	Credentials Credentials // may be nil with auth: none
 	Log         *slog.Logger
+	SkipFiles   bool // read no ca_file: the configuration is checked, not used
 }
 
 // Provider drives machines through one Ironic. It is safe for concurrent use.
@@ -46,7 +47,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if c.Auth != AuthNone && d.Credentials == nil {
 		return nil, errors.New("create provider ironic: no Credentials")
 	}
-	client, err := c.http()
+	client, err := c.http(d.SkipFiles)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,8 @@ type Config struct {
 	Member func(ctx context.Context, c *peertls.Caller) error
 	// Issuers are the issuers whose access tokens are accepted, besides the built-in one.
 	Issuers []Issuer
+	// SkipFiles reads no secret of an issuer: the configuration is checked, not used.
+	SkipFiles bool
 	// Transport connects to the issuers. It must refuse the addresses to which no name of an issuer
 	// may lead. Default http.DefaultTransport.
 	Transport http.RoundTripper
@@ -135,7 +137,7 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 		}
 	}
 	var err error
-	g.oidc, err = newIssuers(cfg.Issuers, cfg.Transport, cfg.Now, cfg.Logger)
+	g.oidc, err = newIssuers(cfg)
 	return g, err
 }
 

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
 
-	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -107,17 +106,17 @@ type issuers struct {
 	all []*issuer
 }
 
-func newIssuers(
-	cfgs []Issuer, transport http.RoundTripper, now func() time.Time, log *slog.Logger,
-) (*issuers, error) {
+// newIssuers returns the issuers of a gate, and an error that joins one for each problem.
+func newIssuers(c Config) (*issuers, error) {
 	s := &issuers{by: map[string]*issuer{}}
 	var errs []error
-	for _, cfg := range cfgs {
+	for _, cfg := range c.Issuers {
 		if err := cfg.check(); err != nil {
 			errs = append(errs, fmt.Errorf("read oidc_issuers: %w", err))
-			if _, usable := errors.AsType[*misfit.ContentError](err); !usable {
-				continue
-			}
+			continue
+		}
+		if _, err := cfg.secret(); err != nil && !c.SkipFiles {
+			errs = append(errs, fmt.Errorf("read oidc_issuers: issuer %q: %w", cfg.URL, err))
 		}
 		for _, other := range s.all {
 			if other.realm == cfg.realm() {
@@ -125,7 +124,7 @@ func newIssuers(
 					cfg.URL, other.cfg.URL))
 			}
 		}
-		s.by[cfg.URL] = newIssuer(cfg, transport, now, log)
+		s.by[cfg.URL] = newIssuer(cfg, c.Transport, c.Now, c.Logger)
 		s.all = append(s.all, s.by[cfg.URL])
 	}
 	return s, errors.Join(errs...)

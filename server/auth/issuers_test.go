@@ -225,14 +225,14 @@ func TestIssuerConfig(t *testing.T) {
 		{Issuer{URL: "https://sso.example/?realm=a", Audience: "x"}, "no user, query or fragment"},
 		{Issuer{URL: "https://sso.example/" + strings.Repeat("x", 128), Audience: "x"}, "want at most 128 bytes"},
 	} {
-		_, err := newIssuers([]Issuer{tt.cfg}, nil, time.Now, slog.New(slog.DiscardHandler))
+		_, err := newIssuers(Config{Issuers: []Issuer{tt.cfg}})
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%+v: got %v, want %q", tt.cfg, err, tt.want)
 		}
 	}
 	for _, other := range []string{"https://sso.example", "https://SSO.example/"} {
 		twice := []Issuer{{URL: "https://sso.example", Audience: "x"}, {URL: other, Audience: "x"}}
-		if _, err := newIssuers(twice, nil, time.Now, slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := newIssuers(Config{Issuers: twice}); err == nil {
 			t.Errorf("issuer %s twice: got no error", other)
 		}
 	}

@@ -3,12 +3,10 @@ package auth
 import (
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -45,8 +43,7 @@ func TestPeopleConfig(t *testing.T) {
 		{"plain http", People{ClientID: "x", RedirectURL: "http://holdfast.example" + CallbackPath}, "redirect_url"},
 		{"http on loopback", People{ClientID: "x", RedirectURL: "http://127.0.0.1:7401" + CallbackPath}, ""},
 	} {
-		_, err := newIssuers([]Issuer{{URL: "https://sso.example", Audience: "a", People: tt.people}}, nil, time.Now,
-			slog.New(slog.DiscardHandler))
+		_, err := newIssuers(Config{Issuers: []Issuer{{URL: "https://sso.example", Audience: "a", People: tt.people}}})
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) ||
 			err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)

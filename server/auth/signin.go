@@ -15,7 +15,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
-	"github.com/holdfast-metal/holdfast/internal/misfit"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -65,7 +64,7 @@ func (p *People) check(host string) error {
 	if !goodName(p.DisplayName) {
 		return fmt.Errorf("display_name %q: want at most %d printable bytes", clip(p.DisplayName), maxName)
 	}
-	return cmp.Or(p.checkRedirect(), p.checkSecret())
+	return p.checkRedirect()
 }
 
 // checkRedirect returns an error for a URL to which the issuer cannot send people back.
@@ -77,14 +76,6 @@ func (p *People) checkRedirect() error {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != CallbackPath ||
 		u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())) {
 		return fmt.Errorf("redirect_url %q: want one such as https://holdfast.example%s", p.RedirectURL, CallbackPath)
-	}
-	return nil
-}
-
-// checkSecret returns an error if the secret cannot be read, as a *misfit.ContentError.
-func (p *People) checkSecret() error {
-	if _, err := p.secret(); err != nil {
-		return &misfit.ContentError{Err: err}
 	}
 	return nil
 }

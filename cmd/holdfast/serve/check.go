@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,14 +76,11 @@ func (c *Config) problems(keys *pflag.FlagSet, getenv func(string) (string, bool
 	if _, failed := errors.AsType[*fs.PathError](err); failed {
 		return flagfile.Each(err)
 	}
-	err = errors.Join(err, c.settle(), c.checkValues())
+	err = errors.Join(err, c.settle(), c.checkValues(skipFiles))
 	if !skipFiles {
-		return flagfile.Each(errors.Join(err, c.checkFiles()))
+		err = errors.Join(err, c.checkFiles())
 	}
-	return slices.DeleteFunc(flagfile.Each(err), func(err error) bool {
-		_, ofFile := errors.AsType[*misfit.ContentError](err)
-		return ofFile
-	})
+	return flagfile.Each(err)
 }
 
 // first returns the first of several problems, which fits on a line, and where to see the others.
@@ -99,10 +95,11 @@ func (c *Config) first(err error) error {
 	}
 }
 
-// checkValues returns an error for each invalid provider, issuer and network.
-func (c *Config) checkValues() error {
+// checkValues returns an error for each invalid provider, issuer and network. skipFiles reads no CA
+// or secret of theirs.
+func (c *Config) checkValues(skipFiles bool) error {
 	log := slog.New(slog.DiscardHandler)
-	_, err := providers.NewSet(hardware.New(hardware.Config{Log: log}).Factories(), c.Providers, log)
+	_, err := providers.NewSet(hardware.New(hardware.Config{Log: log, SkipFiles: skipFiles}).Factories(), c.Providers, log)
 	errs := []error{err}
 	policy, err := egress.New(c.DenyURLs)
 	if err != nil {
@@ -114,7 +111,9 @@ func (c *Config) checkValues() error {
 			errs = append(errs, fmt.Errorf("read oidc_issuers[%d]: issuer %q: %w", i, issuer.URL, err))
 		}
 	}
-	_, err = auth.New(c.gate(log, prometheus.NewRegistry(), "", nil, nil), auth.Deps{})
+	gate := c.gate(log, prometheus.NewRegistry(), "", nil, nil)
+	gate.SkipFiles = skipFiles
+	_, err = auth.New(gate, auth.Deps{})
 	return errors.Join(append(errs, err)...)
 }
 

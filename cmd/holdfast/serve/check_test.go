@@ -130,6 +130,11 @@ oidc_issuers:
 			t.Errorf("got\n%s\nwant %s", got, want)
 		}
 	}
+	halves := strings.Replace(file, "  dc: {kind: cloudbmc, ca_file: /nonexistent/bmc.crt}",
+		"  dc: {kind: datacenter, bmc: {ca_file: /nonexistent/bmc.crt}, ssh: {host_keys: never}}", 1)
+	if got := checked(t, halves, true); !strings.Contains(got, "never") {
+		t.Errorf("the half of a provider behind one with a CA: got %q, want a problem of host_keys", got)
+	}
 	twice := file + "- {issuer: 'https://a.example', audience: x, client_id: y, client_secret_file: /nonexistent/other}\n"
 	if got := checked(t, twice, true); !strings.Contains(got, "listed twice") {
 		t.Errorf("got %q, want an issuer that is listed twice", got)

@@ -94,7 +94,7 @@ func (o *opened) close() {
 
 // check reads what the settings name.
 func (o *opened) check() (err error) {
-	if err := o.cfg.checkValues(); err != nil {
+	if err := o.cfg.checkValues(false); err != nil {
 		return err
 	}
 	o.reg = prometheus.NewRegistry()
