@@ -114,8 +114,8 @@ func TestRenewedCertificates(t *testing.T) {
 			lost = p
 		}
 	}
-	// On a busy machine the leader may lose its term meanwhile, and the outcome is unknown. A forced
-	// removal can be repeated.
+	// On a busy machine the leader may lose its term meanwhile, and the outcome is unknown. A
+	// forced removal can be repeated.
 	until(t, "the removal of "+lost.ID, time.Minute, func() error {
 		_, err := api.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: lost.ID, Force: true})
 		return err
